@@ -1,0 +1,391 @@
+"""The command line: `unweave train`, `unweave report`, one command per operation, and lists of what there is.
+
+Heavy imports happen inside the commands, so that help appears at once. A mistake is one line and exit code 2.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from unweave.core.config import parse_assignments
+from unweave.core.errors import UnweaveError
+from unweave.operations import OPERATIONS
+
+DEMO_STEPS = 5000
+
+
+class _Commands(click.Group):
+    """Commands in the order a person meets them, not in the alphabet's."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.commands)
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.version_option(package_name="unweave")
+def cli() -> None:
+    """Disentangled representations: train, score, edit and explore codes whose named parts each stand for one thing.
+
+    \b
+    Start here:
+      unweave train betavae --data dsprites --preset quick --run runs/first
+      unweave evaluate runs/first
+      unweave report runs/first
+    """
+
+
+_run_argument = click.argument("run", type=click.Path(path_type=Path))
+_set_option = click.option(
+    "--set",
+    "assignments",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Change a setting: beta=4, training.steps=2000, data.resolution=32, split.train=0.8. May be repeated.",
+)
+
+
+@cli.command()
+@click.argument("system")
+@click.option(
+    "--data", required=True, help="Data set by name (`unweave data`), a folder of images, or a .npy/.npz file."
+)
+@click.option("--preset", help="Named settings, such as quick or paper (`unweave systems` lists them).")
+@_set_option
+@click.option("--run", "folder", type=click.Path(path_type=Path), help="Where to write [runs/SYSTEM-DATA-SEED].")
+@click.option("--seed", default=0, show_default=True, help="Seed of every random number.")
+@click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda or mps.")
+@click.option("--threads", type=click.IntRange(min=1), help="CPU threads [the cores at hand, at most 8].")
+@click.option("--log-every", default=50, show_default=True, type=click.IntRange(min=1), help="Steps per log row.")
+@click.option(
+    "--checkpoint-every", default=500, show_default=True, type=click.IntRange(min=1), help="Steps between checkpoints."
+)
+@click.option("--quiet", is_flag=True, help="No progress bar.")
+def train(
+    system: str, data: str, assignments: tuple[str, ...], folder: Path | None, quiet: bool, **options: Any
+) -> None:
+    """Train SYSTEM on data and keep everything in a run directory."""
+    from unweave.data import Split
+    from unweave.runs import train as start
+
+    ours, data_settings, split = _sort_settings(assignments)
+    run = start(
+        system,
+        data,
+        settings=ours,
+        data_settings=data_settings,
+        split=Split().override(split),
+        run=folder,
+        progress=not quiet,
+        **options,
+    )
+    for note in run.dataset().notes:
+        click.echo(f"data: {note}")
+    click.echo(f"trained {run.steps} steps: {run.path}")
+    click.echo(f"next: unweave evaluate {run.path} && unweave report {run.path}")
+
+
+def _sort_settings(assignments: Iterable[str]) -> tuple[dict[str, str], dict[str, str], dict[str, str]]:
+    """Settings of the system, of the data (`data.`) and of the split (`split.`)."""
+    ours: dict[str, str] = {}
+    data: dict[str, str] = {}
+    split: dict[str, str] = {}
+    for name, value in parse_assignments(assignments).items():
+        head, _, rest = name.partition(".")
+        if head == "data" and rest:
+            data[rest] = value
+        elif head == "split" and rest:
+            split[rest] = value
+        else:
+            ours[name] = value
+    return ours, data, split
+
+
+@cli.command()
+@_run_argument
+@click.option(
+    "--steps", type=click.IntRange(min=1), help="Train to this many steps in all [what the run was meant to have]."
+)
+@click.option("--quiet", is_flag=True, help="No progress bar.")
+def resume(run: Path, steps: int | None, quiet: bool) -> None:
+    """Go on with a run that was stopped, or train it longer."""
+    from unweave.runs import resume as go_on
+
+    done = go_on(run, steps=steps, progress=not quiet)
+    click.echo(f"trained {done.steps} steps: {done.path}")
+
+
+@cli.command()
+@_run_argument
+@click.option("--split", default="test", show_default=True, help="Which rows: train, test, held_out or all.")
+@click.option("--most", default=10_000, show_default=True, type=click.IntRange(min=1), help="At most this many rows.")
+def encode(run: Path, split: str, most: int) -> None:
+    """Encode data and keep the codes in the run (codes.npz)."""
+    from unweave.runs import Run
+
+    codes = Run.open(run).encode(split, most)
+    click.echo(f"{codes!r}: {run / 'codes.npz'}")
+
+
+@cli.command()
+@click.argument("target", type=click.Path(path_type=Path))
+@click.option("--score", "scores", multiple=True, help="Only this score (`unweave metrics`). May be repeated.")
+@click.option("--factors", type=click.Path(path_type=Path), help="Factor table (CSV, Parquet) for codes of any model.")
+@click.option("--quiet", is_flag=True, help="No progress bar.")
+def evaluate(target: Path, scores: tuple[str, ...], factors: Path | None, quiet: bool) -> None:
+    """Score a run, or codes of any model: `unweave evaluate codes.npy --factors factors.csv`."""
+    if target.is_file():
+        from unweave.metrics import evaluate as score
+
+        codes = _read_codes(target)
+        table = None
+        if factors is not None:
+            from unweave.data import read_factors
+
+            table = read_factors(factors, rows=len(codes))
+        result = score(codes, table, scores=scores or None, progress=not quiet)
+    else:
+        from unweave.runs import Run
+
+        if factors is not None:
+            raise click.UsageError("--factors goes with a file of codes: a run has its data set's own factors")
+        result = Run.open(target).evaluate(scores or None, progress=not quiet)
+    click.echo(result.table())
+
+
+def _read_codes(path: Path) -> Any:
+    import numpy as np
+
+    try:
+        codes = np.load(path, allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        raise UnweaveError(
+            f"cannot read codes from {path} ({error}): expected a .npy array (observations, dimensions)"
+        ) from None
+    if not isinstance(codes, np.ndarray):
+        raise UnweaveError(
+            f"{path} holds several arrays: save the codes alone as a .npy array (observations, dimensions)"
+        )
+    return codes
+
+
+def _operation_command(operation: Any) -> click.Command:
+    """A command from an operation's parameter class: one option per field, its docstring as help."""
+    params: list[click.Parameter] = [
+        click.Argument(["run"], type=click.Path(path_type=Path)),
+        click.Option(
+            ["--rows"], help=f"Row numbers of the inputs, such as 0,5,7 [{operation.default_inputs} test rows]."
+        ),
+        click.Option(["--out"], type=click.Path(path_type=Path), help="File to write, .png or .gif [RUN/pictures]."),
+    ]
+    defaults = operation.params()
+    names = {}
+    for name, field in operation.params.model_fields.items():
+        option = f"--{name.replace('_', '-')}"
+        default = _shown_default(getattr(defaults, name))
+        # click would lower-case and rename; remember which field an option fills
+        names[f"param_{name}"] = name
+        params.append(
+            click.Option([option, f"param_{name}"], help=f"{field.description or ''} [{default}]", metavar="VALUE")
+        )
+
+    def run_operation(run: Path, rows: str | None, out: Path | None, **given: str | None) -> None:
+        from unweave.operations import save_gif, save_png
+        from unweave.runs import Run
+
+        values = {names[key]: value for key, value in given.items() if value is not None}
+        checked = operation.params().override(values)
+        handle = Run.open(run)
+        shown = handle.operate(operation.name, _row_numbers(rows), **dict(checked))
+        paths = [out] if out else [run / "pictures" / f"{operation.name}.png"]
+        if out is None and shown.moves:
+            paths.append(run / "pictures" / f"{operation.name}.gif")
+        for path in paths:
+            if path.suffix not in (".png", ".gif"):
+                raise UnweaveError(f"cannot write {path}: pictures are .png or .gif files")
+            (save_gif if path.suffix == ".gif" else save_png)(shown, path)
+            click.echo(path)
+
+    needs = ", ".join(need.__name__ for need in operation.needs)
+    return click.Command(
+        operation.name,
+        params=params,
+        callback=run_operation,
+        help=f"{operation.summary}\n\nNeeds a system that: {needs}.",
+    )
+
+
+def _shown_default(value: Any) -> str:
+    if isinstance(value, tuple):
+        return ",".join(map(str, value)) or "all"
+    return "none" if value is None else str(value)
+
+
+def _row_numbers(text: str | None) -> list[int] | None:
+    if text is None:
+        return None
+    try:
+        return [int(part) for part in text.split(",")]
+    except ValueError:
+        raise UnweaveError(f"cannot read the rows {text!r}: write row numbers with commas, such as 0,5,7") from None
+
+
+for _operation in OPERATIONS:
+    cli.add_command(_operation_command(_operation))
+
+
+@cli.command()
+@_run_argument
+def report(run: Path) -> None:
+    """Write report.html: what each dimension means, scores, terms, pictures."""
+    from unweave.runs import Run
+
+    click.echo(Run.open(run).report())
+
+
+@cli.command()
+@click.argument("name")
+def cite(name: str) -> None:
+    """BibTeX of a run (system, data and scores used), or of a system, data set or score by name."""
+    if Path(name).is_dir():
+        from unweave.runs import Run
+
+        click.echo(Run.open(name).cite().rstrip())
+        return
+    from unweave.core.errors import unknown_name
+
+    found = {}
+    for registry in _registries():
+        if name in registry:
+            click.echo(registry[name].card.bibtex.strip())
+            return
+        found.update(dict.fromkeys(registry.names()))
+    raise unknown_name("run, system, data set or score", name, found)
+
+
+def _registries() -> tuple[Any, ...]:
+    from unweave.core.system import SYSTEMS
+    from unweave.data import DATA
+    from unweave.metrics import METRICS
+
+    return SYSTEMS, DATA, METRICS
+
+
+def _print_list(rows: Iterable[tuple[str, str, str]]) -> None:
+    """Name, one line, and what it needs, in columns."""
+    rows = list(rows)
+    width = max((len(name) for name, _, _ in rows), default=0)
+    for name, summary, needs in rows:
+        click.echo(f"{name:<{width}}  {summary}")
+        if needs:
+            click.echo(f"{'':<{width}}    {needs}")
+
+
+@cli.command()
+def systems() -> None:
+    """List the systems that can be trained."""
+    from unweave.core.system import SYSTEMS
+
+    _print_list(
+        (
+            cls.name(),
+            cls.card.summary,
+            f"needs {cls.card.needs or 'observations'}; {', '.join(c.__name__.lower() for c in cls.capabilities())}; "
+            f"presets: {', '.join(('default', *cls.config_class.presets))}",
+        )
+        for cls in SYSTEMS
+    )
+
+
+@cli.command()
+def data() -> None:
+    """List the data sets."""
+    from unweave.data import DATA
+
+    _print_list((cls.name, cls.card.summary, f"needs {cls.card.needs}" if cls.card.needs else "") for cls in DATA)
+
+
+@cli.command()
+def metrics() -> None:
+    """List the scores."""
+    from unweave.metrics import METRICS
+
+    direction = {True: "higher is better", False: "lower is better", None: "neither direction is better"}
+    _print_list((m.name, m.card.summary, f"needs {m.needs}; {direction[m.higher_is_better]}") for m in METRICS)
+
+
+@cli.command()
+def operations() -> None:
+    """List what can be done with a trained run."""
+    _print_list(
+        (op.name, op.summary, f"needs a system that {', '.join(need.__name__.lower() for need in op.needs)}")
+        for op in OPERATIONS
+    )
+
+
+@cli.command()
+@click.option(
+    "--run",
+    "folder",
+    default=Path("runs/demo"),
+    show_default=True,
+    type=click.Path(path_type=Path),
+    help="Where to write.",
+)
+@click.option("--steps", default=DEMO_STEPS, show_default=True, type=click.IntRange(min=1), help="Training steps.")
+def demo(folder: Path, steps: int) -> None:
+    """The main job in one go: render dSprites, train, score, report. About 3 minutes on 2 cores."""
+    from unweave.runs import Run
+    from unweave.runs import resume as go_on
+    from unweave.runs import train as start
+
+    if (folder / "run.json").exists():
+        click.echo(f"{folder} exists: going on from where it is (remove it to start anew)")
+        run = go_on(folder)
+    else:
+        click.echo(
+            "Training tcvae on dSprites, rendered on the spot from its formulas: 737,280 images, nothing downloaded."
+        )
+        run = start("tcvae", "dsprites", preset="quick", settings={"training.steps": steps}, run=folder)
+    if run.scores() is None:
+        click.echo("Encoding 10,000 held-out images and scoring their codes.")
+        run.encode()
+        click.echo(run.evaluate(progress=True).table())
+    path = Run.open(folder).report()
+    click.echo(f"\nThe report is at {path}: open it in a browser.")
+    click.echo("What to type next:")
+    click.echo(f"  unweave traverse {folder}                 each dimension moved, as PNG and GIF")
+    click.echo(f"  unweave swap {folder} --blocks z          codes exchanged between inputs")
+    click.echo("  unweave systems                           what else can be trained")
+    click.echo("  unweave train factorvae --data dsprites --preset quick")
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Entry point: runs a command; a user's mistake ends in one line on stderr and exit code 2."""
+    try:
+        code = cli.main(args=arguments, prog_name="unweave", standalone_mode=False)
+        sys.exit(code if isinstance(code, int) else 0)
+    except click.exceptions.Abort:
+        _stop("stopped", 130)
+    except click.ClickException as error:
+        _stop(f"error: {error.format_message()}", 2)
+    except UnweaveError as error:
+        _stop(f"error: {error}", 2)
+    except KeyboardInterrupt:
+        _stop("stopped; `unweave resume RUN` goes on from the last checkpoint", 130)
+    except BrokenPipeError:
+        sys.stderr.close()
+        sys.exit(0)
+
+
+def _stop(line: str, code: int) -> None:
+    print(" ".join(line.split()), file=sys.stderr)
+    sys.exit(code)
+
+
+if __name__ == "__main__":
+    main()

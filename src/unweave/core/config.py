@@ -1,0 +1,130 @@
+"""Typed, frozen settings: one class is the Python argument, the command line, the saved JSON and the web form.
+
+A settings class lists its fields with types, defaults and a docstring under each. Unknown names and values of the wrong
+type raise one line that names the setting, what it expects and the nearest known names.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeVar, get_args, get_origin
+
+import pydantic
+
+from unweave.core.errors import ConfigError, UnknownNameError, nearest, unknown_name
+
+C = TypeVar("C", bound="Config")
+
+
+class Config(pydantic.BaseModel):
+    """Base of all settings: immutable, no unknown fields, field docs from the docstrings beneath the fields."""
+
+    model_config = pydantic.ConfigDict(
+        frozen=True, extra="forbid", use_attribute_docstrings=True, validate_default=True, allow_inf_nan=False
+    )
+
+    def __init__(self, **values: Any):
+        try:
+            super().__init__(**values)
+        except pydantic.ValidationError as error:
+            raise _teach(type(self), error) from None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values; `from_dict` gives the same settings back."""
+        return self.model_dump(mode="json")
+
+    @classmethod
+    def from_dict(cls: type[C], values: Mapping[str, Any]) -> C:
+        return cls(**values)
+
+    def override(self: C, changes: Mapping[str, Any]) -> C:
+        """The same settings with dotted names changed: `{"beta": 4, "training.steps": "2000"}`.
+
+        Text values are read as the field's type ("4" for a number, "[32, 64]" for a list, "linear(0, 4, 1000)" for a
+        schedule), so that the command line and Python share this one path.
+        """
+        values = self.to_dict()
+        for dotted, value in changes.items():
+            _assign(type(self), values, dotted, value)
+        return type(self)(**values)
+
+
+def parse_assignments(assignments: Iterable[str]) -> dict[str, str]:
+    """`["beta=4", "training.steps=2000"]` as a mapping from dotted name to text."""
+    changes: dict[str, str] = {}
+    for assignment in assignments:
+        name, equals, value = assignment.partition("=")
+        if not equals or not name.strip():
+            raise ConfigError(f"cannot read the setting {assignment!r}: write name=value, for example beta=4")
+        changes[name.strip()] = value.strip()
+    return changes
+
+
+def _assign(cls: type[Config], values: dict[str, Any], dotted: str, value: Any) -> None:
+    head, _, rest = dotted.partition(".")
+    if head not in cls.model_fields:
+        raise unknown_name("setting", head, cls.model_fields)
+    if rest:
+        inner = cls.model_fields[head].annotation
+        if not (isinstance(inner, type) and issubclass(inner, Config)):
+            raise ConfigError(f"setting {head!r} has no parts: write {head}=value instead of {dotted}={value}")
+        nested = dict(values[head])
+        _assign(inner, nested, rest, value)
+        values[head] = nested
+    else:
+        values[head] = _read(value, cls.model_fields[head].annotation)
+
+
+def _read(value: Any, annotation: Any) -> Any:
+    """Text as the field's type: JSON where it is JSON (numbers, lists, true, null), "a,b" for a list, else the text."""
+    if not isinstance(value, str):
+        return value
+    # "none" may be one of a field's own words; where it is not, it means that nothing is set.
+    if value in ("None", "none") and value not in get_args(annotation):
+        return None
+    listed = get_origin(annotation) is tuple
+    try:
+        parsed = json.loads(value)
+    except ValueError:
+        return _split_list(value) if listed else value
+    return [parsed] if listed and not isinstance(parsed, list) else parsed
+
+
+def _split_list(text: str) -> list[str]:
+    """`"style[0,1], style[2]"` at the commas that are outside brackets."""
+    items, depth = [""], 0
+    for character in text:
+        depth += (character in "[(") - (character in "])")
+        if character == "," and depth == 0:
+            items.append("")
+        else:
+            items[-1] += character
+    return [item.strip() for item in items if item.strip()]
+
+
+def _teach(cls: type[Config], error: pydantic.ValidationError) -> ConfigError | UnknownNameError:
+    """The first complaint of a validation error as one line."""
+    first = error.errors(include_url=False)[0]
+    path = [str(part) for part in first["loc"]]
+    owner: Any = cls
+    for part in path[:-1]:
+        field = getattr(owner, "model_fields", {}).get(part)
+        owner = field.annotation if field is not None else None
+    if first["type"] == "extra_forbidden":
+        known = getattr(owner, "model_fields", cls.model_fields)
+        return unknown_name(f"setting of {cls.__name__}", path[-1], known)
+    message = first["msg"].removeprefix("Value error, ")
+    name = ".".join(part for part in path if not part.startswith(("function-", "constrained-", "tagged-", "literal")))
+    if not name:
+        return ConfigError(message)
+    cause = first.get("ctx", {}).get("error")
+    if isinstance(cause, ConfigError) and str(cause).startswith("setting '"):
+        inner = str(cause).removeprefix("setting '")  # of settings within settings: give the whole dotted name
+        return ConfigError(f"setting '{name}.{inner}")
+    expected = first.get("ctx", {}).get("expected", "")
+    close = nearest(str(first["input"]), re.findall(r"'([^']+)'", expected))
+    hint = f"; did you mean {close[0]!r}?" if close and isinstance(first["input"], str) else ""
+    got = first["input"] if not isinstance(first["input"], Mapping) else "a mapping"
+    return ConfigError(f"setting {name!r} of {cls.__name__}: {message[:1].lower()}{message[1:]} (got {got!r}){hint}")

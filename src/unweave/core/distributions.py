@@ -1,0 +1,95 @@
+"""Distributions of blocks and what the rest of the library asks of any distribution.
+
+`torch.distributions` does the work; this file adds the Concrete distribution in a form that survives low temperatures,
+and three questions with one answer for every distribution: its elements' log-probabilities, its centre, its spread.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+from torch.distributions import Categorical, Distribution, Independent, MultivariateNormal, Normal, constraints
+
+
+def normal(mean: Tensor, std: Tensor | float) -> Independent:
+    """Factorised normal; the last axis is the event: mean (..., D), std (..., D) or a number."""
+    std = torch.as_tensor(std, dtype=mean.dtype, device=mean.device)
+    return Independent(Normal(mean, std, validate_args=False), 1, validate_args=False)
+
+
+def standard_normal(dims: int, like: Tensor | None = None) -> Independent:
+    """N(0, I) over `dims` dimensions, without a batch axis; the trace supplies the rows."""
+    zeros = torch.zeros(dims) if like is None else torch.zeros(dims, dtype=like.dtype, device=like.device)
+    return normal(zeros, 1.0)
+
+
+class Concrete(Distribution):
+    r"""Concrete (Gumbel-softmax) distribution on the simplex (Maddison et al. 2017, eq. 10).
+
+        log p(y) = log (K-1)! + (K-1) log t + sum_k [log pi_k - (t+1) log y_k] - K log sum_k pi_k y_k^{-t}
+
+    with K categories, probabilities pi (..., K) and temperature t. Samples are softmax((log pi + Gumbel noise) / t).
+    At low temperatures coordinates underflow to 0, where the density is infinite; they are read as the smallest
+    normal number instead, so that log-probabilities and their gradients stay finite.
+    """
+
+    arg_constraints = {"logits": constraints.real_vector}  # noqa: RUF012 - the name torch.distributions asks for
+    support = constraints.simplex
+    has_rsample = True
+
+    def __init__(self, temperature: float | Tensor, logits: Tensor):
+        self.temperature = torch.as_tensor(temperature, dtype=logits.dtype, device=logits.device)
+        self.logits = logits - logits.logsumexp(dim=-1, keepdim=True)
+        super().__init__(logits.shape[:-1], logits.shape[-1:], validate_args=False)
+
+    def expand(self, batch_shape: torch.Size, _instance: Distribution | None = None) -> Concrete:
+        return Concrete(self.temperature, self.logits.expand(*batch_shape, *self.event_shape))
+
+    @property
+    def probs(self) -> Tensor:
+        """(..., K) category probabilities pi."""
+        return self.logits.exp()
+
+    def rsample(self, sample_shape: torch.Size = torch.Size()) -> Tensor:  # noqa: B008 - torch's own signature
+        shape = self._extended_shape(sample_shape)
+        uniform = torch.rand(shape, dtype=self.logits.dtype, device=self.logits.device)
+        tiny = torch.finfo(uniform.dtype).tiny
+        gumbel = -(-(uniform.clamp(min=tiny)).log()).clamp(min=tiny).log()
+        return ((self.logits + gumbel) / self.temperature).softmax(dim=-1)
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        categories = self.event_shape[-1]
+        log_value = value.clamp(min=torch.finfo(value.dtype).tiny).log()
+        log_scale = math.lgamma(categories) + (categories - 1) * self.temperature.log()
+        elements = (self.logits - (self.temperature + 1) * log_value).sum(-1)
+        return log_scale + elements - categories * (self.logits - self.temperature * log_value).logsumexp(-1)
+
+
+def elementwise_log_prob(distribution: Distribution, value: Tensor) -> Tensor:
+    """(..., E) log-probabilities of the E statistically separate elements of a value.
+
+    A factorised distribution has one element per number of its event; a Concrete or categorical variable, or a
+    multivariate normal, is one element. The sum over the last axis is `distribution.log_prob(value)`.
+    """
+    if isinstance(distribution, Independent):
+        log_prob = distribution.base_dist.log_prob(value)
+        kept = log_prob.dim() - distribution.reinterpreted_batch_ndims
+        return log_prob.flatten(start_dim=kept)
+    return distribution.log_prob(value).unsqueeze(-1)
+
+
+def centre(distribution: Distribution) -> Tensor:
+    """The value a deterministic encoding takes: mean, or category probabilities for relaxed and discrete variables."""
+    if isinstance(distribution, (Concrete, Categorical)):
+        return distribution.probs
+    return distribution.mean
+
+
+def spread(distribution: Distribution) -> Tensor | None:
+    """Posterior standard deviations where they describe the posterior, None for variables on a simplex."""
+    base = distribution.base_dist if isinstance(distribution, Independent) else distribution
+    if isinstance(base, (Normal, MultivariateNormal)):
+        return distribution.stddev
+    return None

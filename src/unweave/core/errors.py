@@ -1,0 +1,69 @@
+"""Errors that teach: what was wrong, what was expected, what to do. One line each.
+
+Every error a user can cause derives from `UnweaveError` and from the builtin a caller would expect, so that
+`except ValueError` keeps working. The command line prints the line and exits with code 2.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class UnweaveError(Exception):
+    """Anything the caller can mend; the message is one line that says how."""
+
+
+class ConfigError(UnweaveError, ValueError):
+    """A setting has a value it cannot have."""
+
+
+class DataError(UnweaveError, ValueError):
+    """Data that cannot be used as they are: shape, range, missing values, damaged file."""
+
+
+class ShapeError(UnweaveError, ValueError):
+    """A tensor has another shape than the place it was put in expects."""
+
+
+class MetricError(UnweaveError, ValueError):
+    """A score cannot be computed from these codes and factors."""
+
+
+class RunError(UnweaveError, RuntimeError):
+    """A run directory is missing, damaged, of another system or of a newer version."""
+
+
+class TrainingError(UnweaveError, ArithmeticError):
+    """Training cannot go on: a term became NaN or infinite."""
+
+
+class DeviceError(UnweaveError, RuntimeError):
+    """An accelerator was asked for that this machine does not have."""
+
+
+class MissingExtraError(UnweaveError, ImportError):
+    """An optional dependency is absent; the message names the extra to install."""
+
+
+class UnknownNameError(UnweaveError, LookupError):
+    """A name that no registry, mapping or configuration knows."""
+
+
+def nearest(name: str, known: Iterable[str], limit: int = 3) -> tuple[str, ...]:
+    """The known names most like `name`, best first; empty when nothing is similar."""
+    lowered = {candidate.lower(): candidate for candidate in known}
+    return tuple(lowered[match] for match in difflib.get_close_matches(name.lower(), lowered, n=limit, cutoff=0.5))
+
+
+def unknown_name(kind: str, name: str, known: Iterable[str]) -> UnknownNameError:
+    """`unknown score 'migg': did you mean 'mig'?`, with all names when few or none is near."""
+    known = tuple(known)
+    close = nearest(name, known)
+    if close:
+        hint = "did you mean " + " or ".join(repr(match) for match in close) + "?"
+    elif known:
+        hint = "known: " + ", ".join(sorted(known))
+    else:
+        hint = f"there is no {kind} to choose from"
+    return UnknownNameError(f"unknown {kind} {name!r}: {hint}")

@@ -1,0 +1,267 @@
+"""Systems: one class per paper, abstract or final, on a base that trains, encodes and renders all of them.
+
+A system says what its blocks are, how data become codes (`infer`), how codes become data (`generate`), and what is
+minimised (`objective`). Everything else is here, once.
+"""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any, ClassVar, TypeVar
+
+import lightning.pytorch as pl
+import numpy as np
+import pydantic
+import torch
+from torch import Tensor, nn
+
+from unweave.core.batch import Batch
+from unweave.core.block import Block
+from unweave.core.capabilities import Capability, Decodes, Encodes, Samples, capabilities
+from unweave.core.card import Card
+from unweave.core.codes import Codes
+from unweave.core.config import Config
+from unweave.core.dataspec import DataSpec
+from unweave.core.distributions import centre, spread
+from unweave.core.errors import UnweaveError, unknown_name
+from unweave.core.players import Optimiser, Player
+from unweave.core.registry import Registry
+from unweave.core.seeding import derive_seed
+from unweave.core.terms import Terms
+from unweave.core.trace import Given, GivenMapping, Trace
+
+S = TypeVar("S", bound="SystemConfig")
+
+
+class Training(Config):
+    """How long and on what batches a system trains."""
+
+    steps: pydantic.PositiveInt = 3000
+    """Number of training steps."""
+    batch_size: pydantic.PositiveInt = 64
+    """Observations per step."""
+    optimiser: Optimiser = Optimiser()
+    """Update rule of the first (often the only) player."""
+
+
+class SystemConfig(Config):
+    """Base of every system's settings. `presets` names sets of changes, such as the paper's own and a quick one."""
+
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
+
+    training: Training = Training()
+    """How long and on what batches it trains."""
+
+    @classmethod
+    def preset(cls: type[S], name: str | None = None) -> S:
+        """The defaults, or the settings of a named preset."""
+        if name is None or (name == "default" and name not in cls.presets):
+            return cls()
+        if name not in cls.presets:
+            raise unknown_name("preset", name, ("default", *cls.presets))
+        return cls().override(cls.presets[name])
+
+
+class System(pl.LightningModule, ABC):
+    """A representation learner.
+
+    Each paper's class is final: it derives from this one and from the capabilities it has, and from no other paper.
+
+    config: typed settings, `config_class`
+    spec:   shape, range and number of training observations
+    """
+
+    card: ClassVar[Card]
+    config_class: ClassVar[type[SystemConfig]]
+    extra_batches: ClassVar[tuple[str, ...]] = ()
+    """Names of further independent batches the objective reads from `batch.extra`."""
+
+    def __init__(self, config: SystemConfig, spec: DataSpec):
+        super().__init__()
+        self.config, self.spec = config, spec
+        self.automatic_optimization = False
+        self.training_seed = 0
+        self.step = 0
+
+    # What a paper writes -----------------------------------------------------------------------------------------
+
+    @property
+    @abstractmethod
+    def blocks(self) -> tuple[Block, ...]:
+        """The named parts of the representation."""
+
+    @abstractmethod
+    def infer(self, q: Trace, batch: Batch) -> None:
+        """Recognition program: samples every block of the batch into `q`."""
+
+    @abstractmethod
+    def generate(self, p: Trace, context: Batch) -> None:
+        """Generative program: samples every block and then the observation "x" into `p`.
+
+        `context` carries what generation depends on besides the blocks (groups, actions, lengths), never "x" itself.
+        """
+
+    @abstractmethod
+    def objective(self, player: str, batch: Batch, step: int) -> Terms:
+        """The named costs a player minimises."""
+
+    def players(self) -> tuple[Player, ...]:
+        """Who is optimised; one player with all parameters unless the paper says otherwise."""
+        return (Player("model", (self,), self.config.training.optimiser),)
+
+    # What follows from it ----------------------------------------------------------------------------------------
+
+    @classmethod
+    def name(cls) -> str:
+        """The registry name: the module's, since there is one paper per file."""
+        return cls.__module__.rsplit(".", 1)[-1] if cls.__module__.startswith("unweave.") else _snake(cls.__name__)
+
+    @classmethod
+    def capabilities(cls) -> tuple[type[Capability], ...]:
+        return capabilities(cls)
+
+    def posterior(
+        self, batch: Batch, given: GivenMapping | None = None, *, samples: int | None = None, centred: bool = False
+    ) -> Trace:
+        """Run the recognition program: a trace q with every block."""
+        q = Trace(given, rows=batch.rows, samples=samples, centred=centred)
+        self.infer(q, batch)
+        return q
+
+    def joint(self, given: GivenMapping, context: Batch, *, samples: int | None = None, centred: bool = False) -> Trace:
+        """Run the generative program on given values: a trace p with every block and the observation."""
+        p = Trace(given, rows=context.rows, samples=samples, centred=centred)
+        self.generate(p, context)
+        if p.unused:
+            raise unknown_name("block", p.unused[0], [name for name in p.names if name != "x"])
+        return p
+
+    @torch.no_grad()
+    def encode(self, batch: Batch) -> Codes:
+        """Codes of a batch: the centre and spread of each block's posterior."""
+        self._require(Encodes)
+        with _evaluating(self):
+            q = self.posterior(batch.to(self.device), centred=True)
+        values: dict[str, np.ndarray] = {}
+        spreads: dict[str, np.ndarray] = {}
+        for block in self.blocks:
+            distribution = q.site(block.name).distribution
+            values[block.name] = _to_array(centre(distribution))
+            deviation = spread(distribution)
+            if deviation is not None:
+                spreads[block.name] = _to_array(deviation)
+        return Codes(self.blocks, values, spreads)
+
+    @torch.no_grad()
+    def render(self, codes: Codes, context: Batch | None = None) -> np.ndarray:
+        """(N, *shape) mean observations of codes."""
+        self._require(Decodes)
+        given = {
+            name: Given(
+                torch.as_tensor(np.array(codes[name]), dtype=self._dtype(codes.block(name)), device=self.device),
+                reused=True,
+            )
+            for name in codes
+        }
+        with _evaluating(self):
+            p = self.joint(given, context or Batch(rows=codes.rows), centred=True)
+        return _to_array(centre(p.site("x").distribution))
+
+    @torch.no_grad()
+    def draw(self, rows: int, seed: int) -> Codes:
+        """Codes drawn from the prior."""
+        self._require(Samples)
+        with _evaluating(self), torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            p = self.joint({}, Batch(rows=rows))
+        return Codes(self.blocks, {block.name: _to_array(p[block.name]) for block in self.blocks})
+
+    def _dtype(self, block: Block) -> torch.dtype:
+        return (
+            torch.long
+            if block.kind == "discrete"
+            else self.dtype
+            if isinstance(self.dtype, torch.dtype)
+            else torch.float32
+        )
+
+    def _require(self, capability: type[Capability]) -> None:
+        if not isinstance(self, capability):
+            can = ", ".join(marker.__name__ for marker in self.capabilities()) or "nothing of the kind"
+            raise UnweaveError(f"{self.name()} lacks the capability {capability.__name__}: it has {can}")
+
+    # Training: players alternate, weights are applied once, nothing else is hidden here ----------------------------
+
+    def configure_optimizers(self) -> list[torch.optim.Optimizer]:
+        return [player.optimiser.build(list(player.parameters())) for player in self.players()]
+
+    def training_step(self, batch: Batch, batch_idx: int) -> dict[str, Any]:
+        """One update of each player whose turn it is; returns the terms to log."""
+        torch.manual_seed(derive_seed(self.training_seed, self.step, self.global_rank))
+        optimisers = self.optimizers()
+        optimisers = optimisers if isinstance(optimisers, list) else [optimisers]
+        record: dict[str, Tensor] = {}
+        players = self.players()
+        for player, optimiser in zip(players, optimisers, strict=True):
+            if self.step % player.every:
+                continue
+            with _only_requires_grad(self, player):
+                terms = self.objective(player.name, batch, self.step)
+                total = terms.total(self.step)
+                if not torch.isfinite(total):
+                    terms.require_finite(self.step, player.name)
+                optimiser.zero_grad()
+                self.manual_backward(total)
+                if player.optimiser.clip is not None:
+                    nn.utils.clip_grad_norm_(list(player.parameters()), player.optimiser.clip)
+                optimiser.step()
+            prefix = "" if len(players) == 1 else f"{player.name}/"
+            record.update({prefix + name: value for name, value in terms.logged(self.step).items()})
+        self.step += 1
+        return {"record": record}
+
+
+class _only_requires_grad:
+    """While it lasts, only this player's parameters require a gradient; afterwards all is as before."""
+
+    def __init__(self, system: nn.Module, player: Player):
+        own = {id(parameter) for parameter in player.parameters()}
+        self.others = [p for p in system.parameters() if p.requires_grad and id(p) not in own]
+
+    def __enter__(self) -> None:
+        for parameter in self.others:
+            parameter.requires_grad_(False)
+
+    def __exit__(self, *_: object) -> None:
+        for parameter in self.others:
+            parameter.requires_grad_(True)
+
+
+class _evaluating:
+    """While it lasts, the module is in evaluation mode; afterwards in the mode it had."""
+
+    def __init__(self, module: nn.Module):
+        self.module, self.was_training = module, module.training
+
+    def __enter__(self) -> None:
+        self.module.eval()
+
+    def __exit__(self, *_: object) -> None:
+        self.module.train(self.was_training)
+
+
+def _to_array(value: Tensor) -> np.ndarray:
+    return value.detach().cpu().numpy()
+
+
+def _snake(name: str) -> str:
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
+
+
+def _is_system(value: Any) -> bool:
+    return isinstance(value, type) and issubclass(value, System) and not getattr(value, "__abstractmethods__", None)
+
+
+SYSTEMS: Registry[type[System]] = Registry("system", "unweave.systems", _is_system, lambda value: value.name())

@@ -1,0 +1,190 @@
+"""Traces: what happened when a probabilistic program ran.
+
+A recognition or generative program is ordinary Python with one verb, `trace.sample(name, distribution)`. What is given
+to the trace decides whether a site is drawn, observed (data, labels) or reused (latents of another trace). Traces are
+ordered, write-once and hold no global state.
+
+Shapes follow one grammar: values are (B, *event), or (S, B, *event) when the trace draws S samples.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+from torch.distributions import Distribution
+
+from unweave.core.distributions import centre
+from unweave.core.errors import ShapeError, UnweaveError, unknown_name
+
+
+class Provenance(enum.Enum):
+    """Where a site's value comes from."""
+
+    SAMPLED = "sampled"
+    OBSERVED = "observed"
+    REUSED = "reused"
+
+
+@dataclass(frozen=True)
+class Given:
+    """A value for a site.
+
+    value:  (B, *event) or (S, B, *event)
+    mask:   (B,) bool, the rows for which the value is known; the other rows are drawn. None: known for all
+    reused: True for the latent value of another trace, False for an observation
+    """
+
+    value: Tensor
+    mask: Tensor | None = None
+    reused: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Site:
+    """One named random variable of a trace.
+
+    name, distribution, value: as sampled
+    provenance: sampled, observed or reused; a partly observed site counts as observed
+    mask:       (B,) bool, the observed rows of a partly observed site; None when all rows are alike
+    """
+
+    name: str
+    distribution: Distribution
+    value: Tensor
+    provenance: Provenance
+    mask: Tensor | None = None
+
+    @cached_property
+    def log_prob(self) -> Tensor:
+        """(B,) or (S, B) log-probability of the value, summed over the event."""
+        return self.distribution.log_prob(self.value)
+
+
+GivenMapping = Mapping[str, "Tensor | Given"]
+
+
+class Trace:
+    """An ordered, write-once record of named sites.
+
+    given:   name -> value (an observation), or `Given` for masks and reused latents
+    rows:    the batch size B; a site whose distribution has no batch axis is drawn once per row
+    samples: S, to draw S values per row; None for one value without a sample axis
+    centred: take each drawn site's centre (mean, probabilities) instead of a draw: a deterministic encoding
+    """
+
+    def __init__(
+        self,
+        given: GivenMapping | None = None,
+        *,
+        rows: int | None = None,
+        samples: int | None = None,
+        centred: bool = False,
+    ):
+        self._given = {
+            name: value if isinstance(value, Given) else Given(value) for name, value in (given or {}).items()
+        }
+        self.rows, self.samples, self.centred = rows, samples, centred
+        self._sites: dict[str, Site] = {}
+
+    def sample(self, name: str, distribution: Distribution) -> Tensor:
+        """The value of a random variable: given if it was given, drawn otherwise."""
+        if name in self._sites:
+            raise UnweaveError(f"site {name!r} is sampled twice in one trace: give each random variable its own name")
+        given = self._given.get(name)
+        if given is None:
+            site = Site(name, distribution, self._draw(distribution), Provenance.SAMPLED)
+        else:
+            self._check_shape(name, distribution, given)
+            provenance = Provenance.REUSED if given.reused else Provenance.OBSERVED
+            value = given.value
+            if given.mask is not None:
+                mask = given.mask.reshape(given.mask.shape + (1,) * len(distribution.event_shape))
+                # Unknown rows may hold anything, NaN included: `where` takes nothing from them.
+                value = torch.where(mask, value, self._draw(distribution))
+            site = Site(name, distribution, value, provenance, given.mask)
+        self._sites[name] = site
+        return site.value
+
+    def _draw(self, distribution: Distribution) -> Tensor:
+        if not distribution.batch_shape and self.rows is not None:
+            distribution = distribution.expand(torch.Size((self.rows,)))
+        # A distribution that depends on an earlier draw has the sample axis already.
+        has_samples = self.samples is None or len(distribution.batch_shape) > 1
+        shape = torch.Size() if has_samples else torch.Size((self.samples,))
+        if self.centred:
+            value = centre(distribution)
+            return value.expand(*shape, *value.shape)
+        return distribution.rsample(shape) if distribution.has_rsample else distribution.sample(shape)
+
+    def _check_shape(self, name: str, distribution: Distribution, given: Given) -> None:
+        event = tuple(distribution.event_shape)
+        got = tuple(given.value.shape)
+        batch = got[: len(got) - len(event)]
+        fits = len(got) >= len(event) and got[len(got) - len(event) :] == event
+        if fits:
+            try:
+                torch.broadcast_shapes(batch, tuple(distribution.batch_shape))
+            except RuntimeError:
+                fits = False
+        if not fits:
+            expected = " x ".join(map(str, (*distribution.batch_shape, *event))) or "a single number"
+            raise ShapeError(
+                f"site {name!r} was given a value of shape {got}: its distribution expects {expected} "
+                "(batch, then event); reshape the value or the distribution's parameters"
+            )
+        if given.mask is not None and (given.mask.dtype != torch.bool or given.mask.dim() != 1):
+            raise ShapeError(
+                f"site {name!r} was given a mask of shape {tuple(given.mask.shape)} and type {given.mask.dtype}: "
+                "expected one boolean per row"
+            )
+
+    def site(self, name: str) -> Site:
+        if name not in self._sites:
+            raise unknown_name("site", name, self._sites)
+        return self._sites[name]
+
+    def __getitem__(self, name: str) -> Tensor:
+        return self.site(name).value
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._sites
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(self._sites)
+
+    def sites(self, *provenance: Provenance) -> tuple[Site, ...]:
+        """All sites in order, or those of the given provenance."""
+        return tuple(site for site in self._sites.values() if not provenance or site.provenance in provenance)
+
+    @property
+    def unused(self) -> tuple[str, ...]:
+        """Names that were given and never sampled: misspelt, or not part of this program."""
+        return tuple(name for name in self._given if name not in self._sites)
+
+    def log_prob(self, *names: str) -> Tensor:
+        """(B,) or (S, B) sum of the log-probabilities of the named sites, of all sites when none is named."""
+        chosen = names or self.names
+        if not chosen:
+            raise UnweaveError("an empty trace has no log-probability: sample at least one site first")
+        total = self.site(chosen[0]).log_prob
+        for name in chosen[1:]:
+            total = total + self.site(name).log_prob
+        return total
+
+    def as_given(self, **observed: Tensor | Given) -> dict[str, Tensor | Given]:
+        """What to give another trace to run it on these values: every site reused, plus observations."""
+        reused: dict[str, Tensor | Given] = {
+            name: Given(site.value, reused=site.provenance is not Provenance.OBSERVED)
+            for name, site in self._sites.items()
+        }
+        return {**reused, **observed}
+
+    def __repr__(self) -> str:
+        lines = (f"  {s.name}: {s.provenance.value}, {tuple(s.value.shape)}" for s in self._sites.values())
+        return "Trace(\n" + "\n".join(lines) + "\n)"

@@ -1,0 +1,72 @@
+"""Data sets: observations with factors where they are known. `load("dsprites")`, or `load` with a path of your own."""
+
+from __future__ import annotations
+
+import os
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from unweave.data._arrays import from_arrays as from_arrays
+    from unweave.data._dataset import DATA as DATA
+    from unweave.data._dataset import DataSet as DataSet
+    from unweave.data._dataset import DataSource as DataSource
+    from unweave.data._split import Split as Split
+    from unweave.data._split import hold_out_combinations as hold_out_combinations
+    from unweave.data._split import split as split
+    from unweave.data._table import read_factors as read_factors
+
+_PLACES = {
+    "DATA": "_dataset",
+    "DataSet": "_dataset",
+    "DataSource": "_dataset",
+    "Split": "_split",
+    "from_arrays": "_arrays",
+    "hold_out_combinations": "_split",
+    "read_factors": "_table",
+    "split": "_split",
+}
+
+__all__ = ["load", "source", *_PLACES]
+
+
+def load(name_or_path: str | Path, **settings: Any) -> DataSet:
+    """The data set of this name, or the one at this path: a folder of images, a `.npy` or a `.npz` file."""
+    return source(name_or_path, **settings).load()
+
+
+def source(name_or_path: str | Path, **settings: Any) -> DataSource:
+    """As `load`, without loading: the typed settings, whose `load()` gives the data set.
+
+    A name wins over a path; write ./mnist for a folder that has the name of a data set.
+    """
+    from unweave.core.errors import DataError, UnknownNameError
+    from unweave.data._dataset import DATA
+
+    text = os.fspath(name_or_path)
+    if isinstance(name_or_path, str) and text in DATA:
+        return DATA[text](**settings)
+    path = Path(text).expanduser()
+    if path.is_dir():
+        return DATA["folder"](**{**settings, "path": path})
+    if path.suffix.lower() in (".npy", ".npz"):
+        return DATA["array"](**{**settings, "path": path})
+    if path.is_file():
+        raise DataError(f"{text} is neither a folder of images nor a .npy or .npz file: convert it to one of these")
+    if isinstance(name_or_path, Path) or os.sep in text or "/" in text:
+        raise DataError(f"there is no file or folder {text}: check the path")
+    try:
+        return DATA[text](**settings)
+    except UnknownNameError as error:
+        raise UnknownNameError(f"{error}; or give the path of a folder of images, a .npy or a .npz file") from None
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PLACES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_PLACES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,206 @@
+"""Disentanglement, completeness and informativeness (DCI) with three kinds of predictor.
+
+Every factor is predicted from all dimensions; how much each dimension matters for each prediction is the importance
+matrix R. The score asks whether each dimension matters for one factor only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from unweave.core.card import Card
+from unweave.core.errors import MetricError
+from unweave.core.factors import FactorKind
+from unweave.core.score import Score
+from unweave.metrics._importance import Predictor, boosted, disentanglement_completeness, forest, lasso
+from unweave.metrics._inputs import Checked, check
+from unweave.metrics._interval import generator
+from unweave.metrics._metric import metric
+
+EASTWOOD = Card(
+    summary="DCI disentanglement",
+    paper="Eastwood, Williams: A Framework for the Quantitative Evaluation of Disentangled Representations, ICLR 2018",
+    bibtex="""@inproceedings{eastwood2018framework,
+  title = {A Framework for the Quantitative Evaluation of Disentangled Representations},
+  author = {Eastwood, Cian and Williams, Christopher K. I.},
+  booktitle = {International Conference on Learning Representations},
+  year = {2018}
+}""",
+    needs="codes and factors",
+)
+LOCATELLO = Card(
+    summary="DCI disentanglement, gains of boosted trees: does each dimension matter for one factor only?",
+    paper="Locatello, Bauer, Lucic, Rätsch, Gelly, Schölkopf, Bachem: Challenging Common Assumptions in the "
+    "Unsupervised Learning of Disentangled Representations, ICML 2019",
+    bibtex="""@inproceedings{locatello2019challenging,
+  title = {Challenging Common Assumptions in the Unsupervised Learning of Disentangled Representations},
+  author = {Locatello, Francesco and Bauer, Stefan and Lucic, Mario and R{\\"a}tsch, Gunnar and Gelly, Sylvain and
+            Sch{\\"o}lkopf, Bernhard and Bachem, Olivier},
+  booktitle = {International Conference on Machine Learning},
+  year = {2019}
+}""",
+    needs="codes and factors",
+)
+
+
+def _eastwood(predictor: str) -> Card:
+    summary = f"DCI disentanglement, {predictor}: does each dimension matter for one factor only?"
+    return Card(summary, EASTWOOD.paper, EASTWOOD.bibtex, EASTWOOD.needs)
+
+
+@metric(_eastwood("lasso weights"))
+def dci_lasso(
+    codes: Any,
+    factors: Any,
+    *,
+    names: Sequence[str] | None = None,
+    kinds: Sequence[FactorKind] | None = None,
+    rng: int | np.random.Generator = 0,
+    folds: int = 5,
+    jobs: int = -1,
+) -> Score:
+    """DCI with R_ij = |W_ij|, the weights of a lasso from standardised codes to the standardised factor.
+
+    All factors are regressed, discrete ones by their number. Arguments and parts as in `dci_forest`; the penalty is
+    chosen by cross-validation on the training rows, see `unweave.metrics._importance.lasso`.
+    """
+    return _score("dci_lasso", check(codes, factors, names, kinds), lasso, rng, folds, 0, jobs, {})
+
+
+@metric(_eastwood("random forest importances"))
+def dci_forest(
+    codes: Any,
+    factors: Any,
+    *,
+    names: Sequence[str] | None = None,
+    kinds: Sequence[FactorKind] | None = None,
+    rng: int | np.random.Generator = 0,
+    folds: int = 5,
+    trees: int = 10,
+    most_classes: int = 10,
+    jobs: int = -1,
+) -> Score:
+    """DCI with R_ij the importance of dimension i in a random forest that predicts factor j.
+
+    codes:        (N, D) array or Codes
+    factors:      (N, K) array, mapping or Factors; NaN where missing
+    folds:        parts of the rows; each predictor is trained on all but one and tested on that one
+    trees:        trees in each forest (10 in the paper)
+    most_classes: a discrete factor with more values than this is regressed as the number it is
+    jobs:         threads; -1 takes all cores. The result does not depend on it
+
+    value: disentanglement, with an interval from the folds (delete-a-group jackknife)
+    parts: factors (K,) and dimensions (D,), their names; completeness; informativeness = 1 - mean error over factors; importance (D, K); disentanglement of each
+           dimension (D,) and its weight (D,); completeness of each factor (K,); error (K,), which is nrmse of the
+           regressed and 1 - accuracy of the classified factors on rows not trained on
+    """
+    checked, settings = check(codes, factors, names, kinds), {"trees": trees, "most_classes": most_classes}
+    return _score("dci_forest", checked, forest(trees), rng, folds, most_classes, jobs, settings)
+
+
+@metric(LOCATELLO)
+def dci_boosted(
+    codes: Any,
+    factors: Any,
+    *,
+    names: Sequence[str] | None = None,
+    kinds: Sequence[FactorKind] | None = None,
+    rng: int | np.random.Generator = 0,
+    folds: int = 5,
+    trees: int = 100,
+    most_classes: int = 10,
+    jobs: int = -1,
+) -> Score:
+    """DCI with R_ij the share of dimension i in the gain of all splits of boosted trees that predict factor j.
+
+    trees: boosting rounds; each adds one tree of depth 3, for a factor of C > 2 classes C trees. Other arguments and
+    parts as in `dci_forest`.
+    """
+    checked, settings = check(codes, factors, names, kinds), {"trees": trees, "most_classes": most_classes}
+    return _score("dci_boosted", checked, boosted(trees), rng, folds, most_classes, jobs, settings)
+
+
+def _score(
+    name: str,
+    checked: Checked,
+    predictor: Predictor,
+    rng: int | np.random.Generator,
+    folds: int,
+    most_classes: int,
+    jobs: int,
+    settings: dict[str, Any],
+) -> Score:
+    import joblib
+
+    random, seed = generator(rng)
+    rows, dimensions, factors = len(checked.codes), checked.codes.shape[1], checked.factors.shape[1]
+    present = ~np.isnan(checked.factors)
+    if folds < 2:
+        raise MetricError(f"folds = {folds}: expected at least 2, one to test on and one to train on")
+    for k in np.flatnonzero(present.sum(axis=0) < 2 * folds):
+        raise MetricError(
+            f"factor {checked.names[k]!r} has {present[:, k].sum()} values: {folds} folds need at least {2 * folds}"
+        )
+    fold = random.permutation(rows) % folds
+    seeds = random.integers(2**31, size=(folds, factors))
+    values = [np.unique(column[~np.isnan(column)]) for column in checked.factors.T]
+    classify = [bool(kind) and len(v) <= most_classes for kind, v in zip(checked.discrete, values, strict=True)]
+
+    def fit(g: int, k: int) -> tuple[np.ndarray, np.ndarray]:
+        """(D,) importances trained without fold g; (2,) summed loss of its rows with them and with a constant."""
+        train, test = present[:, k] & (fold != g), present[:, k] & (fold == g)
+        target, truth = checked.factors[train, k], checked.factors[test, k]
+        if len(np.unique(target)) < 2:
+            importance, guess = np.zeros(dimensions), np.full(len(truth), target.mean())
+        else:
+            importance, guess = predictor(checked.codes[train], target, classify[k], checked.codes[test], int(seeds[g, k]))
+        if classify[k]:
+            return importance, np.array([(guess != truth).sum(), len(truth)], dtype=np.float64)
+        return importance, np.array([((guess - truth) ** 2).sum(), ((target.mean() - truth) ** 2).sum()])
+
+    # The slowest fits first, so that no core waits for one of them at the end.
+    order = sorted(np.ndindex(folds, factors), key=lambda gk: -len(values[gk[1]]) if classify[gk[1]] else 0)
+    fits = joblib.Parallel(jobs, prefer="threads")(joblib.delayed(fit)(g, k) for g, k in order)
+    importances, losses = np.zeros((folds, dimensions, factors)), np.zeros((factors, 2))
+    for (g, k), (importance, loss) in zip(order, fits, strict=True):
+        importances[g, :, k] = importance
+        losses[k] += loss
+
+    shares = disentanglement_completeness(importances.mean(axis=0))
+    error = losses[:, 0] / np.where(losses[:, 1] > 0, losses[:, 1], 1.0)
+    error = np.where(classify, error, np.sqrt(error))
+    return Score(
+        name,
+        shares.disentanglement,
+        _jackknife([disentanglement_completeness(one).disentanglement for one in importances], shares.disentanglement),
+        parts={
+            "factors": checked.names,
+            "dimensions": checked.code_names,
+            "completeness": shares.completeness,
+            "informativeness": float(1.0 - error.mean()),
+            "importance": importances.mean(axis=0),
+            "disentanglement_per_dimension": shares.per_dimension,
+            "weight_per_dimension": shares.weights,
+            "completeness_per_factor": shares.per_factor,
+            "error_per_factor": error,
+            "nrmse": {n: float(e) for n, e, c in zip(checked.names, error, classify, strict=True) if not c},
+            "accuracy": {n: float(1 - e) for n, e, c in zip(checked.names, error, classify, strict=True) if c},
+        },
+        settings={**settings, "folds": folds, "rows": rows, "seed": seed, "factors": checked.names},
+    )
+
+
+def _jackknife(values: Sequence[float], centre: float, level: float = 0.95) -> tuple[float, float]:
+    """Student t interval of the delete-a-group jackknife: variance (G - 1) / G sum_g (v_g - mean v)^2, cut to [0, 1].
+
+    values: the score without the rows of group g, for each of G groups
+    """
+    from scipy import special
+
+    groups = len(values)
+    deviation = np.sqrt((groups - 1) * np.var(values))
+    reach = special.stdtrit(groups - 1, (1 + level) / 2) * deviation
+    return max(0.0, float(centre - reach)), min(1.0, float(centre + reach))

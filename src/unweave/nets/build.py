@@ -1,0 +1,187 @@
+"""From settings and data to networks: encoders, decoders, and the heads that turn features into distributions."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import pydantic
+import torch
+from torch import Tensor, nn
+from torch.distributions import Independent
+
+from unweave.core.config import Config
+from unweave.core.dataspec import DataSpec
+from unweave.core.distributions import Concrete, normal
+from unweave.core.errors import ConfigError, ShapeError
+from unweave.nets.convolution import ConvolutionalDecoder, ConvolutionalEncoder
+from unweave.nets.dense import Activation, DenseDecoder, DenseEncoder, over_rows
+
+Sizes = tuple[pydantic.PositiveInt, ...]
+
+
+class Nets(Config):
+    """Sizes of an encoder and of the decoder that mirrors it.
+
+    The defaults are the architecture of Burgess et al. 2018 (appendix A.1) when images have 64 x 64 pixels.
+    """
+
+    kind: Literal["auto", "convolutional", "dense"] = "auto"
+    """Which network; auto takes the convolutional one for images with at least 16 pixels on both sides."""
+    channels: Annotated[Sizes, pydantic.Field(min_length=1)] = (32, 32, 32, 32)
+    """Output channels of each convolution; each but the first halves the image."""
+    hidden: Sizes = (256, 256)
+    """Sizes of the dense layers: those after the convolutions, or all of a dense network."""
+    stem: Annotated[int, pydantic.Field(ge=2)] = 2
+    """Stride of the first convolution; 4 reads patches of 8 x 8 pixels and saves most of the time on a CPU."""
+    activation: Activation = "relu"
+    """Nonlinearity after every layer but the decoder's last."""
+
+    def resolved(self, spec: DataSpec) -> Literal["convolutional", "dense"]:
+        """The kind of network these settings mean for these data."""
+        if self.kind == "auto":
+            return "convolutional" if spec.is_image and min(spec.shape[1:]) >= 16 else "dense"
+        if self.kind == "convolutional" and not spec.is_image:
+            raise ConfigError(
+                f"observations of shape {spec.shape} are not images: nets.kind=convolutional needs (C, H, W); "
+                "set nets.kind=dense"
+            )
+        return self.kind
+
+
+BURGESS = Nets(kind="convolutional", channels=(32, 32, 32, 32), hidden=(256, 256), stem=2, activation="relu")
+"""Burgess et al. 2018, appendix A.1: four 4 x 4 convolutions of 32 channels and stride 2, two dense layers of 256."""
+
+
+def build_encoder(nets: Nets, spec: DataSpec) -> nn.Module:
+    """A module from (..., *shape) observations to (..., F) features, with F in its attribute `features`.
+
+    Whole-number levels 0 .. L - 1 are divided by L - 1 on the way in; other values enter as they are.
+    """
+    if spec.values == "tokens":
+        raise ConfigError(
+            "observations are tokens: convolutional and dense networks need numbers; give your own encoder"
+        )
+    scale = 1.0 / max((spec.levels or 2) - 1, 1) if spec.values == "levels" else 1.0
+    if nets.resolved(spec) == "dense":
+        return DenseEncoder(spec.shape, nets.hidden, nets.activation, scale)
+    return ConvolutionalEncoder(spec.shape, nets.channels, nets.hidden, nets.stem, nets.activation, scale)
+
+
+def build_decoder(nets: Nets, spec: DataSpec, inputs: int, parameters: int = 1) -> nn.Module:
+    """A module from (..., inputs) codes to the parameters of each value: (..., parameters * C, H, W) for images.
+
+    Vectors give (..., parameters * D). Parameters of one kind (all means, then all variances) follow one another.
+    """
+    shape = decoded_shape(spec, parameters)
+    if nets.resolved(spec) == "dense":
+        return DenseDecoder(inputs, nets.hidden, shape, nets.activation)
+    return ConvolutionalDecoder(inputs, nets.channels, nets.hidden, shape, nets.stem, nets.activation)
+
+
+def decoded_shape(spec: DataSpec, parameters: int) -> tuple[int, ...]:
+    """What a decoder returns for one observation: the first axis holds `parameters` copies, one after the other."""
+    return (parameters * spec.shape[0], *spec.shape[1:])
+
+
+def check_encoder(module: nn.Module, spec: DataSpec) -> int:
+    """The number of features F of a custom encoder, found by running it on zeros; an error says what is amiss."""
+    got = _dry_run(module, "encoder", (2, *spec.shape))
+    if len(got) != 2 or got[0] != 2 or got[1] < 1:
+        raise ShapeError(
+            f"encoder {type(module).__name__} returned shape {got} for 2 observations of shape {spec.shape}: "
+            "expected (2, features); flatten its output after the batch axis"
+        )
+    return got[1]
+
+
+def check_decoder(module: nn.Module, spec: DataSpec, inputs: int, parameters: int = 1) -> None:
+    """Raise unless a custom decoder turns (B, inputs) codes into what `build_decoder` would return."""
+    got, expected = _dry_run(module, "decoder", (2, inputs)), (2, *decoded_shape(spec, parameters))
+    if got != expected:
+        raise ShapeError(
+            f"decoder {type(module).__name__} returned shape {got} for 2 codes of {inputs} dimensions: expected "
+            f"{expected}, {parameters} parameter(s) for each value of an observation of shape {spec.shape}"
+        )
+
+
+def _dry_run(module: nn.Module, role: str, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Shape of what a module returns for zeros, in evaluation mode: running statistics and gradients stay untouched."""
+    like = next((p for p in module.parameters() if p.is_floating_point()), torch.zeros(()))
+    modes = {part: part.training for part in module.modules()}
+    module.eval()
+    try:
+        with torch.no_grad():
+            output = module(torch.zeros(shape, dtype=like.dtype, device=like.device))
+    except (RuntimeError, ValueError, TypeError, IndexError) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise ShapeError(
+            f"{role} {type(module).__name__} cannot take an input of shape {shape}, batch first: {reason}; "
+            "change its first layer"
+        ) from error
+    finally:
+        for part, training in modes.items():
+            part.training = training
+    if not isinstance(output, Tensor):
+        raise ShapeError(
+            f"{role} {type(module).__name__} returned a {type(output).__name__}: expected one tensor; "
+            "heads for means and variances are added after it"
+        )
+    return tuple(output.shape)
+
+
+class OverRows(nn.Module):
+    """A custom module that knows one batch axis, run on any leading axes such as (S, B).
+
+    event_dims: how many axes one input of the module has: 3 for an encoder of images, 1 for a decoder of codes
+    """
+
+    def __init__(self, module: nn.Module, event_dims: int):
+        super().__init__()
+        self.module, self.event_dims = module, event_dims
+
+    def forward(self, x: Tensor) -> Tensor:
+        return over_rows(self.module, x, self.event_dims)
+
+
+LOG_VARIANCE = (-16.0, 8.0)
+"""Log-variances in this range pass unchanged: standard deviations from 0.0003 to 55. Below it, rounding of z near 4 to
+single precision would move (z - mean) / std by more than a thousandth."""
+_MARGIN = 4.0
+
+
+def limit_log_variance(log_variance: Tensor) -> Tensor:
+    """Log-variances kept between -20 and 12, unchanged between -16 and 8.
+
+    Beyond the range an excess e counts as e / (1 + e / 4), at most 4. Its slope (1 + e / 4)^-2 starts at 1 and never
+    reaches 0, so that a value that ran away can come back.
+    """
+    inside = log_variance.clamp(*LOG_VARIANCE)
+    excess = log_variance - inside
+    return inside + excess / (1 + excess.abs() / _MARGIN)
+
+
+class GaussianHead(nn.Module):
+    """(..., F) features to a factorised normal over D dimensions, from one linear layer of 2 D units.
+
+    The first D units are the mean m, the others the log-variance v; the standard deviation is exp(v / 2), with v
+    limited as `limit_log_variance` says.
+    """
+
+    def __init__(self, features: int, dims: int):
+        super().__init__()
+        self.linear = nn.Linear(features, 2 * dims)
+
+    def forward(self, h: Tensor) -> Independent:
+        mean, log_variance = self.linear(h).chunk(2, dim=-1)
+        return normal(mean, torch.exp(limit_log_variance(log_variance) / 2))
+
+
+class ConcreteHead(nn.Module):
+    """(..., F) features to a Concrete distribution over K categories, from one linear layer of K logits."""
+
+    def __init__(self, features: int, categories: int):
+        super().__init__()
+        self.linear = nn.Linear(features, categories)
+
+    def forward(self, h: Tensor, temperature: float | Tensor) -> Concrete:
+        return Concrete(temperature, self.linear(h))

@@ -1,0 +1,48 @@
+"""Operations on trained systems: edit the codes, run the generative program again, show the result.
+
+`OPERATIONS` finds every operation of this package; each is also here by its own name: `unweave.operations.traverse`.
+Nothing is imported before it is asked for, and nothing here imports torch.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import sys
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from unweave.operations._operation import OPERATIONS, Inputs, Operation, Shown, operation
+    from unweave.operations._pictures import save_gif, save_png
+
+__all__ = ["OPERATIONS", "Inputs", "Operation", "Shown", "operation", "save_gif", "save_png"]
+
+
+class _Operations(ModuleType):
+    """The attribute `traverse` is the operation, not its module of the same name, whichever was asked for first."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if isinstance(value, ModuleType) and not name.startswith("_"):
+            value = getattr(value, name, value)
+        super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Operations
+
+
+def __getattr__(name: str) -> Any:
+    if name in __all__:
+        home = "_pictures" if name.startswith("save_") else "_operation"
+        return getattr(importlib.import_module(f"{__name__}.{home}"), name)
+    if name in _modules():
+        return getattr(importlib.import_module(f"{__name__}.{name}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted((*__all__, *_modules()))
+
+
+def _modules() -> list[str]:
+    return [info.name for info in pkgutil.iter_modules(__path__) if not info.name.startswith("_")]

@@ -1,0 +1,151 @@
+"""Numbers a report shows that no score has: what each dimension knows, which are used, how to make the run again."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from unweave.core.codes import Codes
+from unweave.core.errors import MetricError
+from unweave.core.factors import Factors
+from unweave.core.score import Score
+from unweave.operations._knobs import knobs
+from unweave.operations._order import information as quick_information
+
+USED = 0.1
+"""Nats of I(x; z_d) from which a dimension counts as used."""
+SHUFFLES = 5
+
+
+@dataclass(frozen=True, eq=False)
+class Dimension:
+    """One dimension (or category) of the representation.
+
+    nats:     I(x; z_d)
+    interval: 95 % interval of it, or None
+    known:    factor -> share of the factor's entropy it knows, most first; empty without factors
+    """
+
+    name: str
+    kind: str
+    nats: float
+    interval: tuple[float, float] | None
+    known: Mapping[str, float]
+
+    @property
+    def used(self) -> bool:
+        return self.nats >= USED
+
+
+def dimensions(codes: Codes, factors: Factors | None, scores: Mapping[str, Score]) -> tuple[Dimension, ...]:
+    """All dimensions, most informative first."""
+    nats = quick_information(codes)
+    measured, intervals = _measured_information(codes, scores)
+    nats.update({name: value for name, value in measured.items() if name in nats})
+    shares = knowledge(codes, factors)
+    found = []
+    for number, knob in enumerate(knobs(codes.blocks)):
+        known = {} if factors is None else dict(zip(factors.names, shares[number], strict=True))
+        ordered = dict(sorted(known.items(), key=lambda item: -item[1]))
+        found.append(Dimension(knob.name, knob.block.kind, nats[knob.name], intervals.get(knob.name), ordered))
+    return tuple(sorted(found, key=lambda dimension: -dimension.nats))
+
+
+def _measured_information(codes: Codes, scores: Mapping[str, Score]) -> tuple[dict[str, float], dict[str, Any]]:
+    """I(x; z_d) and intervals from the scores, or measured now; empty for codes without posteriors."""
+    from unweave.metrics import information
+
+    try:
+        parts = scores["information"].parts if "information" in scores else information(codes).parts
+    except MetricError:
+        return {}, {}
+    return dict(parts["per_dimension"]), dict(parts["interval_per_dimension"])
+
+
+def knowledge(codes: Codes, factors: Factors | None) -> np.ndarray:
+    """(D, K) share of each factor's entropy that each dimension knows, 0 to 1.
+
+    I(z_d; v_k) / H(v_k), plug-in estimates on equal-width bins as in the MIG, less the mean of the same estimate with
+    shuffled codes: what chance alone would show. A simplex counts by its likeliest category.
+    """
+    from unweave.metrics._discretise import binned_pairs, information, resolution
+
+    turned = knobs(codes.blocks)
+    if factors is None or not codes.rows:
+        return np.zeros((len(turned), 0))
+    flat = codes.flat()[0].astype(np.float64)
+    columns = [
+        flat[:, list(knob.columns)].argmax(axis=1) if len(knob.columns) > 1 else flat[:, knob.columns[0]]
+        for knob in turned
+    ]
+    discrete = np.array([kind == "discrete" for kind in factors.kinds])
+    shared, entropy = np.zeros((len(turned), len(factors.names))), np.zeros(len(factors.names))
+    rng = np.random.default_rng(0)
+    bins = resolution(factors.values, discrete)
+    for code_bins, factor_bins, chosen in binned_pairs(np.stack(columns, axis=1), factors.values, discrete, bins):
+        found, entropy[chosen] = information(code_bins, factor_bins)
+        chance = [information(rng.permutation(code_bins), factor_bins)[0] for _ in range(SHUFFLES)]
+        shared[:, chosen] = found - np.mean(chance, axis=0)
+    return np.clip(shared / np.where(entropy > 0, entropy, 1.0), 0.0, 1.0)
+
+
+def importances(codes: Codes, scores: Mapping[str, Score]) -> tuple[str, tuple[str, ...], np.ndarray] | None:
+    """Score name, factors and (D, K) importances of the first DCI there is; a simplex has the sum of its columns."""
+    for name in ("dci_boosted", "dci_forest", "dci_lasso"):
+        if name in scores:
+            score = scores[name]
+            columns = np.nan_to_num(np.asarray(score.parts["importance"], dtype=np.float64))
+            summed = np.stack([columns[list(knob.columns)].sum(axis=0) for knob in knobs(codes.blocks)])
+            return name, tuple(score.settings["factors"]), summed
+    return None
+
+
+def central_row(codes: Codes) -> int:
+    """The row whose codes are nearest the average, each dimension in its own standard deviations."""
+    flat = codes.flat()[0].astype(np.float64)
+    deviation = flat.std(axis=0)
+    return int((((flat - flat.mean(axis=0)) / np.where(deviation > 0, deviation, 1.0)) ** 2).sum(axis=1).argmin())
+
+
+def spread_rows(codes: Codes, count: int, seed: int) -> np.ndarray:
+    """Up to `count` different rows, chosen by the seed."""
+    return np.random.default_rng(seed).permutation(codes.rows)[:count]
+
+
+def flattened(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested settings by dotted name: {"training": {"steps": 10}} as {"training.steps": 10}."""
+    flat: dict[str, Any] = {}
+    for name, value in settings.items():
+        if isinstance(value, Mapping):
+            flat.update(flattened(value, f"{prefix}{name}."))
+        else:
+            flat[prefix + name] = value
+    return flat
+
+
+def command(manifest: Any, defaults: Mapping[str, Mapping[str, Any]]) -> str:
+    """The command that makes the run again; only settings that differ from the preset's are named.
+
+    defaults: settings of the preset ("settings"), of the data source ("data") and of the split ("split")
+    """
+    words = ["unweave", "train", manifest.system, "--data", manifest.data or "YOUR_DATA"]
+    if manifest.preset:
+        words += ["--preset", manifest.preset]
+    words += ["--seed", str(manifest.seed), "--threads", str(manifest.threads)]
+    given = (("settings", "", manifest.settings), ("data", "data.", manifest.data_settings), ("split", "split.", manifest.split))
+    for part, prefix, settings in given:
+        usual = flattened(defaults.get(part, {}))
+        for name, value in flattened(settings).items():
+            if name not in usual or usual[name] != value:
+                words += ["--set", f"{prefix}{name}={_text(value)}"]
+    return " ".join(shlex.quote(word) for word in words)
+
+
+def _text(value: Any) -> str:
+    import json
+
+    return value if isinstance(value, str) else json.dumps(value)

@@ -1,0 +1,86 @@
+"""What a run is: system, settings, data, seed and versions, as one JSON file."""
+
+from __future__ import annotations
+
+import json
+import platform
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import pydantic
+
+from unweave.core.config import Config
+from unweave.core.errors import RunError, UnweaveError
+
+# Raised by one whenever an older library could no longer read a run of this one.
+FORMAT = 1
+
+
+class Manifest(Config):
+    """Everything needed to build the system and the data of a run again."""
+
+    format: int = FORMAT
+    """Version of the run directory's layout."""
+    system: str
+    """Registry name of the system."""
+    preset: str | None = None
+    """Preset the settings started from."""
+    settings: dict[str, Any]
+    """The system's settings, complete."""
+    data: str
+    """Registry name of the data source."""
+    data_settings: dict[str, Any]
+    """The data source's settings, complete."""
+    data_spec: dict[str, Any]
+    """Shape, range and number of training observations."""
+    split: dict[str, Any]
+    """How rows are split."""
+    seed: int
+    """Seed of every random number."""
+    threads: pydantic.PositiveInt
+    """CPU threads; kept on resuming, since sums in another order differ in the last bit."""
+    device: str
+    """Where it trains: cpu, cuda, mps."""
+    log_every: pydantic.PositiveInt
+    """Steps per log row."""
+    checkpoint_every: pydantic.PositiveInt
+    """Steps between checkpoints."""
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """The manifest of a run directory; one line says what is wrong when there is none to read."""
+    path = folder / "run.json"
+    if not folder.exists():
+        raise RunError(f"there is no run at {folder}: check the path, or make one with `unweave train`")
+    if not path.exists():
+        raise RunError(f"{folder} is not a run: it has no run.json; make one with `unweave train`")
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise RunError(f"cannot read {path}: {error.strerror}") from None
+    except ValueError as error:
+        raise RunError(f"{path} is damaged ({error}): restore it or train again") from None
+    found = values.get("format") if isinstance(values, dict) else None
+    if not isinstance(found, int):
+        raise RunError(f"{path} is damaged: it names no format; restore it or train again")
+    if found > FORMAT:
+        raise RunError(
+            f"{folder} was made by a newer version (format {found}, this one reads {FORMAT}): update unweave"
+        )
+    try:
+        return Manifest(**values)
+    except UnweaveError as error:
+        raise RunError(f"{path} is damaged: {error}") from None
+
+
+def environment() -> dict[str, str]:
+    """Versions of what a run depends on."""
+    names = ("unweave", "torch", "lightning", "numpy", "scipy", "scikit-learn", "safetensors", "pydantic")
+    found = {"python": platform.python_version(), "platform": platform.platform()}
+    for name in names:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            found[name] = "not installed as a package"
+    return found

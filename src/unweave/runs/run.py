@@ -1,0 +1,257 @@
+"""A run: a directory that each step only adds to, and what can be done with it."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from unweave.core.batch import Batch
+from unweave.core.codes import Codes
+from unweave.core.dataspec import DataSpec
+from unweave.core.errors import DataError, RunError, UnweaveError
+from unweave.core.files import replacing, write_json, write_text
+from unweave.core.system import SYSTEMS, System
+from unweave.data import DATA, DataSet, Split
+from unweave.operations import OPERATIONS, Inputs, Shown
+from unweave.runs.checkpoint import checkpoint_step, load_weights
+from unweave.runs.log import read_log
+from unweave.runs.manifest import Manifest, read_manifest
+
+if TYPE_CHECKING:
+    from unweave.metrics import Evaluation
+
+ENCODING_BATCH = 256
+REFERENCE_ROWS = 10_000
+
+
+class Run:
+    """A trained (or training) system with its data, codes, scores and pictures.
+
+    run.json            system, settings, data, seed            state.safetensors    last checkpoint
+    environment.json    versions                                weights.safetensors  final weights
+    log.csv, tensorboard/                                       codes.npz, scores.json, scores.csv
+    pictures/           results of operations                   report.html, citations.bib
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        manifest: Manifest,
+        *,
+        dataset: DataSet | None = None,
+        system: System | None = None,
+        modules: dict[str, nn.Module] | None = None,
+    ):
+        self.path, self.manifest = path, manifest
+        self._dataset, self._system = dataset, system
+        self._modules = dict(modules or {})
+
+    @classmethod
+    def open(
+        cls, path: str | Path, *, system: str | None = None, data: DataSet | None = None, **modules: nn.Module
+    ) -> Run:
+        """The run in a directory.
+
+        system:  fail unless the run is of this system
+        data:    the data set, for runs trained on data in memory
+        modules: the networks of a run trained with its own
+        """
+        path = Path(path)
+        manifest = read_manifest(path)
+        if system is not None and manifest.system != system:
+            raise RunError(f"{path} is a run of {manifest.system}, not of {system}: give a run of {system}")
+        return cls(path, manifest, dataset=data, modules=modules)
+
+    def __repr__(self) -> str:
+        return (
+            f"<run {self.path}: {self.manifest.system} on {self.manifest.data or 'data in memory'}, {self.steps} steps>"
+        )
+
+    # What is in it -----------------------------------------------------------------------------------------------
+
+    @property
+    def steps(self) -> int:
+        """Steps of training behind the weights on disk."""
+        path = self._weights_path()
+        return checkpoint_step(path) if path.exists() else 0
+
+    def _weights_path(self) -> Path:
+        state = self.path / "state.safetensors"
+        return state if state.exists() else self.path / "weights.safetensors"
+
+    def build_system(self) -> System:
+        """A fresh system with the run's settings, without its weights."""
+        cls = SYSTEMS[self.manifest.system]
+        config = cls.config_class.from_dict(self.manifest.settings)
+        return cls(config, DataSpec.from_dict(self.manifest.data_spec), **self._modules)
+
+    def system(self) -> System:
+        """The trained system, in evaluation mode."""
+        if self._system is None:
+            built = self.build_system()
+            load_weights(self._weights_path(), built)
+            self._system = built.eval()
+        return self._system
+
+    def dataset(self) -> DataSet:
+        """The data the run was trained on, all splits."""
+        if self._dataset is None:
+            if not self.manifest.data:
+                raise RunError(f"{self.path} was trained on data in memory: open it with Run.open(path, data=...)")
+            self._dataset = DATA[self.manifest.data](**self.manifest.data_settings).load()
+        expected = DataSpec.from_dict(self.manifest.data_spec)
+        if self._dataset.spec.shape != expected.shape:
+            raise DataError(
+                f"{self._dataset.name} has observations of shape {self._dataset.spec.shape} and the run was trained on "
+                f"{expected.shape}: the data changed since; give the data it was trained on"
+            )
+        return self._dataset
+
+    def split_rows(self) -> dict[str, np.ndarray]:
+        """Row numbers of each split: train, test, held_out."""
+        return Split.from_dict(self.manifest.split).rows(self.dataset())
+
+    def log(self) -> dict[str, np.ndarray]:
+        """Columns of the training log: step, seconds, one per term."""
+        return read_log(self.path / "log.csv")
+
+    # What can be done with it ------------------------------------------------------------------------------------
+
+    def encode_rows(self, rows: Sequence[int] | np.ndarray) -> Codes:
+        """Codes of the given rows of the data set."""
+        rows = np.asarray(rows, dtype=np.int64)
+        if len(rows) == 0:
+            raise DataError("there are no rows to encode: choose at least one")
+        system, dataset = self.system(), self.dataset()
+        parts = [
+            system.encode(Batch.of(torch.from_numpy(dataset.observations(rows[start : start + ENCODING_BATCH]))))
+            for start in range(0, len(rows), ENCODING_BATCH)
+        ]
+        return Codes.concatenate(parts)
+
+    def encode(self, split: str = "test", most: int = REFERENCE_ROWS) -> Codes:
+        """Encode up to `most` random rows of a split and keep the codes in codes.npz."""
+        available = self.split_rows()
+        if split not in (*available, "all"):
+            raise UnweaveError(f"unknown split {split!r}: this run has {', '.join(available)} and all")
+        rows = np.arange(len(self.dataset())) if split == "all" else available[split]
+        if len(rows) == 0:
+            raise DataError(f"the {split} split is empty: choose another, or train with another split")
+        if len(rows) > most:
+            rows = np.sort(np.random.default_rng(self.manifest.seed).choice(rows, most, replace=False))
+        codes = self.encode_rows(rows)
+        arrays: dict[str, Any] = {"rows": rows}
+        for block in codes.blocks:
+            arrays[f"value/{block.name}"] = codes[block.name]
+            spread = codes.spread(block.name)
+            if spread is not None:
+                arrays[f"spread/{block.name}"] = spread
+        with replacing(self.path / "codes.npz") as temporary, temporary.open("wb") as file:
+            np.savez_compressed(file, **arrays)
+        return codes
+
+    def _read_codes(self) -> tuple[Codes, np.ndarray]:
+        path = self.path / "codes.npz"
+        if not path.exists():
+            self.encode()
+        try:
+            with np.load(path, allow_pickle=False) as arrays:
+                values = {name.removeprefix("value/"): arrays[name] for name in arrays if name.startswith("value/")}
+                spreads = {name.removeprefix("spread/"): arrays[name] for name in arrays if name.startswith("spread/")}
+                rows = arrays["rows"]
+        except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
+            raise RunError(
+                f"the codes at {path} are damaged ({error}): remove the file and run `unweave encode`"
+            ) from None
+        return Codes(self.system().blocks, values, spreads), rows
+
+    def codes(self) -> Codes:
+        """The codes kept in codes.npz; made from the test split when there are none."""
+        return self._read_codes()[0]
+
+    def code_rows(self) -> np.ndarray:
+        """Row numbers in the data set of the kept codes."""
+        return self._read_codes()[1]
+
+    def reconstruction(self, most: int = 2_000) -> dict[str, float]:
+        """Mean cost -log p(x|z) in nats and mean squared error per value, at the posterior centres of kept rows."""
+        system, dataset = self.system(), self.dataset()
+        rows = self.code_rows()[:most]
+        nats, squares = 0.0, 0.0
+        with torch.no_grad():
+            for start in range(0, len(rows), ENCODING_BATCH):
+                x = torch.from_numpy(dataset.observations(rows[start : start + ENCODING_BATCH])).to(system.device)
+                q = system.posterior(Batch.of(x), centred=True)
+                site = system.joint(q.as_given(x=x), Batch(rows=len(x))).site("x")
+                nats -= float(site.log_prob.sum())
+                squares += float(((site.distribution.mean - x) ** 2).flatten(1).mean(1).sum())
+        return {"nats": nats / len(rows), "mse": squares / len(rows), "rows": len(rows)}
+
+    def evaluate(self, scores: Iterable[str] | None = None, progress: bool = False) -> Evaluation:
+        """Score the kept codes and write scores.json and scores.csv."""
+        from unweave.metrics import evaluate
+
+        codes, rows = self._read_codes()
+        factors = self.dataset().factors
+        known = None if factors is None else factors.take(rows)
+        result = evaluate(codes, known, scores=scores, rng=self.manifest.seed, progress=progress)
+        record = {"evaluation": result.to_dict(), "reconstruction": self.reconstruction(), "rows": len(rows)}
+        write_json(self.path / "scores.json", record)
+        write_text(self.path / "scores.csv", result.to_csv())
+        return result
+
+    def scores(self) -> Evaluation | None:
+        """The scores of the last evaluation, None when there was none."""
+        from unweave.metrics import Evaluation
+
+        record = self._score_record()
+        return None if record is None else Evaluation.from_dict(record["evaluation"])
+
+    def _score_record(self) -> dict[str, Any] | None:
+        path = self.path / "scores.json"
+        if not path.exists():
+            return None
+        try:
+            return json.loads(path.read_text(encoding="utf-8"))
+        except ValueError as error:
+            raise RunError(f"{path} is damaged ({error}): run `unweave evaluate` again") from None
+
+    def operate(self, name: str, rows: Sequence[int] | None = None, **params: Any) -> Shown:
+        """Run an operation on rows of the data set (a few test rows when not given)."""
+        operation = OPERATIONS[name]
+        codes, kept = self._read_codes()
+        chosen = kept[: operation.default_inputs] if rows is None else np.asarray(rows, dtype=np.int64)
+        inputs = Inputs(
+            observations=self.dataset().observations(chosen),
+            codes=self.encode_rows(chosen) if len(chosen) else codes.take([]),
+            reference=codes,
+            rows=chosen,
+        )
+        return operation(self.system(), inputs, operation.params(**params))
+
+    def report(self) -> Path:
+        """Write report.html and return its path."""
+        from unweave.report import write_report
+
+        self.cite()
+        return write_report(self)
+
+    def cite(self) -> str:
+        """BibTeX of the system, the data and the scores used; kept as citations.bib."""
+        from unweave.metrics import METRICS
+
+        cards = [SYSTEMS[self.manifest.system].card]
+        if self.manifest.data:
+            cards.append(DATA[self.manifest.data].card)
+        cards += [METRICS[name].card for name in (self.scores() or {}) if name in METRICS]
+        entries = list(dict.fromkeys(card.bibtex.strip() for card in cards if card.bibtex.strip()))
+        text = "\n\n".join(entries) + "\n"
+        write_text(self.path / "citations.bib", text)
+        return text

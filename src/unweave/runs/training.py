@@ -1,0 +1,279 @@
+"""Training: from a system's name and data to a run directory, resumable after a kill at any moment."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import sys
+import time
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import lightning.pytorch as pl
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from unweave.core.config import parse_assignments
+from unweave.core.dataspec import DataSpec
+from unweave.core.errors import DataError, DeviceError, RunError, UnweaveError, unknown_name
+from unweave.core.files import write_json
+from unweave.core.seeding import derive_seed
+from unweave.core.system import SYSTEMS, System
+from unweave.data import DataSet, DataSource, Split, source
+from unweave.runs.batches import Batches
+from unweave.runs.checkpoint import checkpoint_step, load_optimisers, load_weights, save_checkpoint, save_weights
+from unweave.runs.log import TrainingLog
+from unweave.runs.manifest import Manifest, environment
+from unweave.runs.run import Run
+
+# Streams of random numbers that must not overlap: initial weights, order of data, noise in training.
+_WEIGHTS, _ORDER, _NOISE = 0, 1, 2
+
+
+def train(
+    system: str | type[System],
+    data: str | DataSource | DataSet,
+    *,
+    preset: str | None = None,
+    settings: Mapping[str, Any] | list[str] | None = None,
+    data_settings: Mapping[str, Any] | None = None,
+    run: str | Path | None = None,
+    seed: int = 0,
+    split: Split | None = None,
+    device: str = "auto",
+    threads: int | None = None,
+    log_every: int = 50,
+    checkpoint_every: int = 500,
+    progress: bool = True,
+    **modules: nn.Module,
+) -> Run:
+    """Train a system on data and return its run.
+
+    system:        registry name, or a system class of your own
+    data:          registry name, path of a folder or array file, a data source, or a data set in memory
+    preset:        named set of settings, e.g. "quick" or "paper"
+    settings:      changes by dotted name, {"beta": 4, "training.steps": 2000} or ["beta=4", ...]
+    data_settings: settings of the data source
+    run:           where to write; runs/SYSTEM-DATA-SEED when not given
+    modules:       networks of your own where the system takes them: encoder=..., decoder=...
+    """
+    cls = SYSTEMS[system] if isinstance(system, str) else _known(system)
+    changes = parse_assignments(settings) if isinstance(settings, list) else dict(settings or {})
+    config = cls.config_class.preset(preset).override(changes)
+    origin, dataset = _load(data, data_settings or {})
+    rows = (split or Split()).rows(dataset)
+    spec = DataSpec(dataset.spec.shape, dataset.spec.values, len(rows["train"]), dataset.spec.levels)
+    manifest = Manifest(
+        system=cls.name(),
+        preset=preset,
+        settings=config.to_dict(),
+        data=origin.name if origin is not None else "",
+        data_settings=origin.to_dict() if origin is not None else {},
+        data_spec=spec.to_dict(),
+        split=(split or Split()).to_dict(),
+        seed=seed,
+        threads=threads or sensible_threads(),
+        device=choose_device(device),
+        log_every=log_every,
+        checkpoint_every=checkpoint_every,
+    )
+    # Build before anything is written: a setting that does not fit the data leaves no directory behind.
+    torch.manual_seed(derive_seed(seed, _WEIGHTS))
+    built = cls(config, spec, **modules)
+    batches = _batches(dataset, rows["train"], built, manifest, start=0)
+    folder = Path(run) if run is not None else Path("runs") / f"{cls.name()}-{dataset.name}-{seed}"
+    made = _create(folder, manifest)
+    try:
+        _fit(folder, manifest, built, batches, progress)
+    except UnweaveError:
+        if made and not (folder / "state.safetensors").exists() and not (folder / "log.csv").exists():
+            shutil.rmtree(folder)  # it never took a step: nothing would be lost, and the name is free again
+        raise
+    return Run(folder, manifest, dataset=dataset, system=built.eval(), modules=modules)
+
+
+def resume(
+    run: str | Path,
+    *,
+    steps: int | None = None,
+    data: DataSet | None = None,
+    progress: bool = True,
+    **modules: nn.Module,
+) -> Run:
+    """Go on with a run that was stopped, from its last checkpoint; `steps` trains it longer than it was meant to."""
+    handle = Run.open(run, data=data, **modules)
+    manifest = handle.manifest
+    if steps is not None:
+        settings = {**manifest.settings, "training": {**manifest.settings["training"], "steps": steps}}
+        manifest = manifest.override({"settings": settings})
+        write_json(handle.path / "run.json", manifest.to_dict())
+    state = handle.path / "state.safetensors"
+    start = checkpoint_step(state) if state.exists() else 0
+    torch.manual_seed(derive_seed(manifest.seed, _WEIGHTS))
+    built = Run(handle.path, manifest, dataset=handle.dataset(), modules=modules).build_system()
+    if start:
+        load_weights(state, built)
+    wanted = built.config.training.steps
+    if start > wanted:
+        raise RunError(f"{handle.path} has {start} steps already: ask for more than that, e.g. --steps {2 * start}")
+    if start < wanted:
+        batches = _batches(handle.dataset(), handle.split_rows()["train"], built, manifest, start)
+        _fit(handle.path, manifest, built, batches, progress)
+    return Run(handle.path, manifest, dataset=handle.dataset(), system=built.eval(), modules=modules)
+
+
+def _known(cls: type[System]) -> type[System]:
+    if not (isinstance(cls, type) and issubclass(cls, System)):
+        raise UnweaveError(f"{cls!r} is not a system: give a name from `unweave systems` or a subclass of System")
+    return cls if cls.name() in SYSTEMS and SYSTEMS[cls.name()] is cls else SYSTEMS.register(cls)
+
+
+def _load(data: str | DataSource | DataSet, settings: Mapping[str, Any]) -> tuple[DataSource | None, DataSet]:
+    if isinstance(data, DataSet):
+        if settings:
+            raise DataError("data_settings belong to a named data source: this data set is in memory already")
+        return None, data
+    origin = data if isinstance(data, DataSource) else source(data, **settings)
+    return origin, origin.load()
+
+
+def _create(folder: Path, manifest: Manifest) -> bool:
+    """Make the run directory; True when it did not exist before."""
+    if (folder / "run.json").exists():
+        raise RunError(f"{folder} holds a run already: go on with `unweave resume {folder}`, or choose another --run")
+    existed = folder.exists()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        write_json(folder / "run.json", manifest.to_dict())
+        write_json(folder / "environment.json", environment())
+    except OSError as error:
+        raise RunError(f"cannot write to {folder}: {error.strerror or error}; choose another --run") from None
+    return not existed
+
+
+def sensible_threads() -> int:
+    """The cores this process may use, at most 8: small networks do not gain from more."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, min(cores, 8))
+
+
+def choose_device(device: str) -> str:
+    """`auto` takes an accelerator when there is one; a device that is asked for and absent is an error."""
+    available = ["cpu"]
+    if torch.cuda.is_available():
+        available.append("cuda")
+    if torch.backends.mps.is_available():
+        available.append("mps")
+    if device == "auto":
+        return available[-1]
+    if device not in ("cpu", "cuda", "mps"):
+        raise unknown_name("device", device, ("auto", "cpu", "cuda", "mps"))
+    if device not in available:
+        raise DeviceError(f"device {device!r} is not available on this machine: it has {', '.join(available)}")
+    return device
+
+
+def _batches(dataset: DataSet, rows: np.ndarray, system: System, manifest: Manifest, start: int) -> Batches:
+    training = system.config.training
+    order = derive_seed(manifest.seed, _ORDER)
+    return Batches(dataset, rows, training.batch_size, order, start, training.steps, system.extra_batches)
+
+
+def _fit(folder: Path, manifest: Manifest, system: System, batches: Batches, progress: bool) -> None:
+    start, steps = batches.start, batches.stop
+    system.training_seed, system.step = derive_seed(manifest.seed, _NOISE), start
+    torch.set_num_threads(manifest.threads)
+    system.train()
+    log = TrainingLog(folder / "log.csv", folder / "tensorboard", start)
+    callbacks: list[pl.Callback] = [
+        _Record(log, manifest.log_every),
+        _Checkpoint(folder, manifest.checkpoint_every, start),
+    ]
+    if progress:
+        callbacks.append(_Progress(f"{system.name()} on {batches.dataset.name}", start, steps))
+    logging.getLogger("lightning.pytorch").setLevel(logging.WARNING)
+    try:
+        with warnings.catch_warnings():
+            # Lightning advises on worker processes and intervals that this loader and log do not use.
+            warnings.filterwarnings("ignore", module="lightning")
+            trainer = pl.Trainer(
+                accelerator="gpu" if manifest.device == "cuda" else manifest.device,
+                devices=1,
+                max_epochs=1,
+                logger=False,
+                callbacks=callbacks,
+                enable_checkpointing=False,
+                enable_progress_bar=False,
+                enable_model_summary=False,
+                use_distributed_sampler=False,
+            )
+            trainer.fit(system, train_dataloaders=batches)
+    finally:
+        log.close()
+
+
+class _Record(pl.Callback):
+    """Averages the terms of each interval and appends them to the log."""
+
+    def __init__(self, log: TrainingLog, every: int):
+        self.file, self.every = log, every
+        self.began = time.perf_counter()
+        self.sums: dict[str, Tensor] = {}
+        self.counts: dict[str, int] = {}
+
+    def on_train_batch_end(self, trainer: Any, module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
+        for name, value in outputs["record"].items():
+            self.sums[name] = self.sums[name] + value if name in self.sums else value
+            self.counts[name] = self.counts.get(name, 0) + 1
+        if module.step == 1 or module.step % self.every == 0 or module.step == module.config.training.steps:
+            means = {name: float(total) / self.counts[name] for name, total in self.sums.items()}
+            self.file.append(module.step, time.perf_counter() - self.began, means)
+            self.sums, self.counts = {}, {}
+
+
+class _Checkpoint(pl.Callback):
+    """Writes state.safetensors every so many steps and at the end, where the weights alone are written too."""
+
+    def __init__(self, folder: Path, every: int, start: int):
+        self.folder, self.every, self.start = folder, every, start
+
+    def on_train_start(self, trainer: Any, module: Any) -> None:
+        if self.start:
+            load_optimisers(self.folder / "state.safetensors", trainer.optimizers)
+
+    def on_train_batch_end(self, trainer: Any, module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
+        last = module.step == module.config.training.steps
+        if last or module.step % self.every == 0:
+            save_checkpoint(self.folder / "state.safetensors", module, trainer.optimizers)
+        if last:
+            save_weights(self.folder / "weights.safetensors", module)
+
+
+class _Progress(pl.Callback):
+    """A progress bar over all steps of the run, those before a resume included."""
+
+    def __init__(self, title: str, start: int, steps: int):
+        self.title, self.start, self.steps = title, start, steps
+
+    def on_train_start(self, trainer: Any, module: Any) -> None:
+        from tqdm import tqdm
+
+        interval = 0.2 if sys.stderr.isatty() else 15.0
+        self.bar = tqdm(total=self.steps, initial=self.start, desc=self.title, unit="step", mininterval=interval)
+
+    def on_train_batch_end(self, trainer: Any, module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
+        if module.step % 50 == 0:
+            total = next(value for name, value in outputs["record"].items() if name.rsplit("/")[-1] == "total")
+            self.bar.set_postfix_str(f"loss {float(total):.1f}", refresh=False)
+        self.bar.update(1)
+
+    def on_train_end(self, trainer: Any, module: Any) -> None:
+        self.bar.close()
+
+    def on_exception(self, trainer: Any, module: Any, exception: BaseException) -> None:
+        if hasattr(self, "bar"):
+            self.bar.close()

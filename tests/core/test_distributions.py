@@ -1,0 +1,83 @@
+"""The Concrete distribution against torch's own and against its normalisation; elements, centre, spread."""
+
+import math
+
+import pytest
+import torch
+from torch.distributions import Categorical, Independent, MultivariateNormal, Normal, RelaxedOneHotCategorical
+
+from unweave.core.distributions import Concrete, centre, elementwise_log_prob, normal, spread, standard_normal
+
+
+@pytest.mark.parametrize("temperature", [0.3, 1.0, 2.0])
+def test_concrete_density_equals_torchs(temperature):
+    torch.manual_seed(0)
+    logits = torch.randn(7, 4, dtype=torch.float64)
+    ours = Concrete(temperature, logits)
+    value = ours.rsample((5,))
+    theirs = RelaxedOneHotCategorical(torch.tensor(temperature, dtype=torch.float64), logits=logits)
+    torch.testing.assert_close(ours.log_prob(value), theirs.log_prob(value))
+
+
+def test_concrete_density_integrates_to_one():
+    # Two categories: the simplex is an interval, and the integral a sum over a fine grid.
+    # Substituting sigmoid(t) for the first coordinate keeps the ends, where the density is steep, well resolved.
+    t = torch.linspace(-40, 40, 20_001, dtype=torch.float64)
+    grid = t.sigmoid()
+    value = torch.stack([grid, (-t).sigmoid()], -1)
+    density = Concrete(0.7, torch.tensor([0.3, -0.4], dtype=torch.float64)).log_prob(value).exp()
+    assert torch.trapezoid(density * grid * (-t).sigmoid(), t).item() == pytest.approx(1.0, abs=1e-8)
+
+
+def test_concrete_category_frequencies():
+    torch.manual_seed(0)
+    probabilities = torch.tensor([0.1, 0.2, 0.7])
+    draws = Concrete(0.1, probabilities.log()).rsample((40_000,)).argmax(-1)
+    torch.testing.assert_close(draws.bincount(minlength=3) / 40_000, probabilities, atol=0.01, rtol=0)
+
+
+def test_concrete_stays_finite_when_coordinates_underflow():
+    torch.manual_seed(0)
+    logits = torch.randn(64, 10, requires_grad=True)
+    distribution = Concrete(0.01, logits)
+    value = distribution.rsample()
+    assert (value == 0).any()  # the hard case is there
+    log_prob = distribution.log_prob(value)
+    log_prob.sum().backward()
+    assert torch.isfinite(log_prob).all()
+    assert torch.isfinite(logits.grad).all()
+
+
+def test_concrete_expands_like_any_distribution():
+    wide = Concrete(0.5, torch.zeros(3)).expand(torch.Size((4,)))
+    assert wide.batch_shape == (4,)
+    assert wide.rsample().shape == (4, 3)
+
+
+@pytest.mark.parametrize(
+    ("distribution", "elements"),
+    [
+        (normal(torch.randn(6, 3), 0.5), 3),
+        (Concrete(0.5, torch.randn(6, 4)), 1),
+        (Categorical(logits=torch.randn(6, 4)), 1),
+        (MultivariateNormal(torch.randn(6, 2), torch.eye(2)), 1),
+        (Independent(Normal(torch.zeros(6, 2, 3), 1.0), 2), 6),
+    ],
+)
+def test_elements_sum_to_the_log_probability(distribution, elements):
+    value = distribution.sample()
+    parts = elementwise_log_prob(distribution, value)
+    assert parts.shape == (6, elements)
+    torch.testing.assert_close(parts.sum(-1), distribution.log_prob(value))
+
+
+def test_centre_and_spread():
+    d = normal(torch.full((2, 3), 1.5), 0.25)
+    assert torch.equal(centre(d), torch.full((2, 3), 1.5))
+    assert torch.equal(spread(d), torch.full((2, 3), 0.25))
+    assert spread(Concrete(0.5, torch.zeros(2, 3))) is None
+    torch.testing.assert_close(centre(Categorical(logits=torch.zeros(2, 4))), torch.full((2, 4), 0.25))
+
+
+def test_standard_normal_density():
+    assert standard_normal(2).log_prob(torch.zeros(2)).item() == pytest.approx(-math.log(2 * math.pi))
