@@ -121,9 +121,9 @@ def resume(run: Path, steps: int | None, quiet: bool) -> None:
 
 @cli.command()
 @_run_argument
-@click.option("--split", default="test", show_default=True, help="Which rows: train, test, held_out or all.")
+@click.option("--split", help="Which rows: train, validation, test, held_out or all [test].")
 @click.option("--most", default=10_000, show_default=True, type=click.IntRange(min=1), help="At most this many rows.")
-def encode(run: Path, split: str, most: int) -> None:
+def encode(run: Path, split: str | None, most: int) -> None:
     """Encode data and keep the codes in the run (codes.npz)."""
     from unweave.runs import Run
 
@@ -140,6 +140,7 @@ def evaluate(target: Path, scores: tuple[str, ...], factors: Path | None, quiet:
     """Score a run, or codes of any model: `unweave evaluate codes.npy --factors factors.csv`."""
     if target.is_file():
         from unweave.metrics import evaluate as score
+        from unweave.runs.progress import score_bar
 
         codes = _read_codes(target)
         table = None
@@ -147,7 +148,7 @@ def evaluate(target: Path, scores: tuple[str, ...], factors: Path | None, quiet:
             from unweave.data import read_factors
 
             table = read_factors(factors, rows=len(codes))
-        result = score(codes, table, scores=scores or None, progress=not quiet)
+        result = score(codes, table, scores=scores or None, progress=None if quiet else score_bar())
     else:
         from unweave.runs import Run
 
@@ -316,6 +317,16 @@ def metrics() -> None:
 
     direction = {True: "higher is better", False: "lower is better", None: "neither direction is better"}
     _print_list((m.name, m.card.summary, f"needs {m.needs}; {direction[m.higher_is_better]}") for m in METRICS)
+
+
+@cli.command()
+def studies() -> None:
+    """List the studies."""
+    from unweave.studies._study import STUDIES
+
+    _print_list(
+        (study.name, study.summary, f"{len(study.plan(3, study.steps))} runs with 3 seeds") for study in STUDIES
+    )
 
 
 @cli.command()

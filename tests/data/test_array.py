@@ -127,6 +127,20 @@ def test_empty_and_no_numbers():
         from_arrays(np.array([["a", "b"]]))
 
 
+def test_misspelt_words_and_other_traps():
+    with pytest.raises(UnknownNameError, match="'unti': did you mean 'unit'"):
+        from_arrays(RNG.random((4, 3)), values="unti")
+    with pytest.raises(UnknownNameError, match="layout 'NCWH': did you mean"):
+        from_arrays(RNG.random((4, 3, 8, 8)), layout="NCWH")
+    with pytest.raises(DataError, match="is a masked array"):
+        from_arrays(np.ma.masked_less(RNG.random((4, 3)), 0.1))
+    with pytest.raises(DataError, match="32-bit floats cannot hold"):
+        from_arrays(np.full((4, 3), 1e39), values="real")
+    for factors in (None, np.arange(4)):
+        with pytest.raises(DataError, match=r"single number|0 observations"):
+            from_arrays(np.float64(3), factors)
+
+
 def test_empty_files(tmp_path):
     np.save(tmp_path / "a.npy", np.zeros((0, 3, 8, 8)))
     np.savez(tmp_path / "a.npz", np.zeros((0, 3, 8, 8)))
@@ -179,6 +193,7 @@ def test_constant_factors_are_left_out_with_a_note():
         (np.arange(8).reshape(4, 2), {"kinds": ["discrete"]}, "1 kinds for 2 factors"),
         (None, {"names": ["a"]}, "none are given"),
         (Factors(("a",), np.arange(5)[:, None], ("discrete",)), {}, "5 rows and array 4 observations"),
+        (Factors(("a",), np.arange(4)[:, None], ("discrete",)), {"kinds": ["discrete"]}, "have kinds already"),
     ],
 )
 def test_factors_that_do_not_fit(factors, more, message):
@@ -230,6 +245,7 @@ def test_npz_keys(tmp_path):
     assert data.factors.labels[0] == ("a", "b")
     np.testing.assert_array_equal(data.factors.column("angle"), angle)
     assert load(path, key="x", factors="angle").factors.names == ("angle",)
+    assert load(path, factors="y, angle").factors.names == ("y", "angle")
     assert load(path, key="x").factors is None
 
 
@@ -255,6 +271,11 @@ def test_settings_survive_json_and_the_command_line(tmp_path, monkeypatch):
     monkeypatch.chdir("/")
     assert again == settings
     assert again.load().factors.kinds == ("continuous",)
+    (tmp_path / "t.csv").write_text("n\n0\n1\n2\n3\n4\n")
+    monkeypatch.chdir(tmp_path)
+    table = source("a.npz", key="x", factors="t.csv")
+    monkeypatch.chdir("/")
+    assert table.load().factors.names == ("n",)
     with pytest.raises(ConfigError, match="setting 'values'"):
         source(tmp_path / "a.npz", values="unitt")
 
@@ -292,5 +313,5 @@ def test_other_misuses(tmp_path):
     (tmp_path / "a.txt").write_text("1")
     with pytest.raises(DataError, match=r"expected .npy or .npz"):
         load("array", path=tmp_path / "a.txt")
-    with pytest.raises(DataError, match=r"table none.csv does not exist"):
+    with pytest.raises(DataError, match=r"table .*none.csv does not exist"):
         load(tmp_path / "a.npy", factors="none.csv")

@@ -15,6 +15,8 @@ from unweave.data import DATA, DataSet, load, source
 
 def test_names_and_settings():
     assert source("mnist", split="test") == DATA["mnist"](split="test")
+    assert source("mnist", size="32") == DATA["mnist"](size=32)
+    assert source("folder", path="here", resize="[8, 9]", factor_names="a, b").resize == (8, 9)
     assert isinstance(load("digits"), DataSet)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-import os
 import struct
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +14,6 @@ import pytest
 from unweave.core.errors import ConfigError, DataError
 from unweave.data import _cache, fashion_mnist, load, mnist
 
-REAL = Path(os.environ.get("UNWEAVE_TEST_DATA", Path(__file__).parents[3] / "shared" / "data"))
 MODULES = {"mnist": mnist, "fashion_mnist": fashion_mnist}
 
 
@@ -99,10 +97,9 @@ def test_settings_are_checked():
         load("mnist", size=64)
 
 
-@pytest.mark.skipif(not (REAL / "mnist").is_dir(), reason="the official files are not here")
 @pytest.mark.parametrize("name", ["mnist", "fashion_mnist"])
-def test_the_official_files(name, monkeypatch):
-    monkeypatch.setenv("UNWEAVE_DATA", str(REAL))
+def test_the_official_files(name, real_data, monkeypatch):
+    monkeypatch.setenv("UNWEAVE_DATA", str(real_data))
     train, test = load(name), load(name, split="test")
     assert (len(train), len(test)) == (60_000, 10_000)
     counts = np.bincount(train.factors.values[:, 0].astype(int))

@@ -87,7 +87,7 @@ class Codes(Mapping[str, np.ndarray]):
 
     def take(self, rows: Sequence[int] | np.ndarray) -> Codes:
         """The given rows, in the given order, repeats allowed."""
-        rows = np.asarray(rows)
+        rows = np.asarray(rows, dtype=np.int64)
         return Codes(
             self.blocks,
             {name: value[rows] for name, value in self._values.items()},

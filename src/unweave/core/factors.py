@@ -61,7 +61,7 @@ class Factors:
         return self.names.index(name)
 
     def take(self, rows: Sequence[int] | np.ndarray) -> Factors:
-        return Factors(self.names, self.values[np.asarray(rows)], self.kinds, self.labels)
+        return Factors(self.names, self.values[np.asarray(rows, dtype=np.int64)], self.kinds, self.labels)
 
     def select(self, names: Iterable[str]) -> Factors:
         """The named columns, in the order given."""

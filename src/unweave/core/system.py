@@ -158,13 +158,11 @@ class System(pl.LightningModule, ABC):
     def render(self, codes: Codes, context: Batch | None = None) -> np.ndarray:
         """(N, *shape) mean observations of codes."""
         self._require(Decodes)
-        given = {
-            name: Given(
-                torch.as_tensor(np.array(codes[name]), dtype=self._dtype(codes.block(name)), device=self.device),
-                reused=True,
-            )
-            for name in codes
-        }
+        given: dict[str, Tensor | Given] = {}
+        for block in codes.blocks:
+            kind = torch.long if block.kind == "discrete" else torch.float32
+            value = torch.as_tensor(np.array(codes[block.name]), dtype=kind, device=self.device)
+            given[block.name] = Given(value, reused=True)
         with _evaluating(self):
             p = self.joint(given, context or Batch(rows=codes.rows), centred=True)
         return _to_array(centre(p.site("x").distribution))
@@ -177,15 +175,6 @@ class System(pl.LightningModule, ABC):
             torch.manual_seed(seed)
             p = self.joint({}, Batch(rows=rows))
         return Codes(self.blocks, {block.name: _to_array(p[block.name]) for block in self.blocks})
-
-    def _dtype(self, block: Block) -> torch.dtype:
-        return (
-            torch.long
-            if block.kind == "discrete"
-            else self.dtype
-            if isinstance(self.dtype, torch.dtype)
-            else torch.float32
-        )
 
     def _require(self, capability: type[Capability]) -> None:
         if not isinstance(self, capability):

@@ -39,27 +39,32 @@ def load(name_or_path: str | Path, **settings: Any) -> DataSet:
 def source(name_or_path: str | Path, **settings: Any) -> DataSource:
     """As `load`, without loading: the typed settings, whose `load()` gives the data set.
 
-    A name wins over a path; write ./mnist for a folder that has the name of a data set.
+    A name wins over a path; write ./mnist for a folder that has the name of a data set. Settings may be text, as on the
+    command line: size="32".
     """
-    from unweave.core.errors import DataError, UnknownNameError
+    from unweave.core.errors import DataError, UnknownNameError, unknown_name
     from unweave.data._dataset import DATA
 
     text = os.fspath(name_or_path)
     if isinstance(name_or_path, str) and text in DATA:
-        return DATA[text](**settings)
+        return _settle(DATA[text], settings)
     path = Path(text).expanduser()
     if path.is_dir():
-        return DATA["folder"](**{**settings, "path": path})
+        return _settle(DATA["folder"], {**settings, "path": path})
     if path.suffix.lower() in (".npy", ".npz"):
-        return DATA["array"](**{**settings, "path": path})
+        return _settle(DATA["array"], {**settings, "path": path})
     if path.is_file():
         raise DataError(f"{text} is neither a folder of images nor a .npy or .npz file: convert it to one of these")
     if isinstance(name_or_path, Path) or os.sep in text or "/" in text:
         raise DataError(f"there is no file or folder {text}: check the path")
-    try:
-        return DATA[text](**settings)
-    except UnknownNameError as error:
-        raise UnknownNameError(f"{error}; or give the path of a folder of images, a .npy or a .npz file") from None
+    hint = "or give the path of a folder of images, a .npy or a .npz file"
+    raise UnknownNameError(f"{unknown_name('data set', text, DATA.names())}; {hint}")
+
+
+def _settle(cls: type[DataSource], settings: dict[str, Any]) -> DataSource:
+    """What cannot be left out first, then the rest as changes, which reads text as the type of its field."""
+    needed = {key: settings[key] for key, field in cls.model_fields.items() if field.is_required() and key in settings}
+    return cls(**needed).override({key: value for key, value in settings.items() if key not in needed})
 
 
 def __getattr__(name: str) -> Any:

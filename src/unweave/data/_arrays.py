@@ -8,16 +8,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 
 from unweave.core.dataspec import DataSpec, Values
-from unweave.core.errors import DataError
+from unweave.core.errors import DataError, unknown_name
 from unweave.core.factors import FactorKind, Factors
 from unweave.data._check import Found, check_observations, check_values
 from unweave.data._dataset import DataSet
-from unweave.data._table import factors_from_columns
+from unweave.data._table import LEFT_OUT, factors_from_columns
 
 Layout = Literal["auto", "NCHW", "NHWC", "NHW", "ND"]
 GivenValues = Literal["auto", "binary", "unit", "levels", "real", "counts"]
@@ -42,12 +42,17 @@ def from_arrays(
     values:       what the values are (see DataSpec); judged by the values when None
     layout:       order of the axes, needed when the shape can be read in two ways
     """
-    array = np.asanyarray(observations)
+    if isinstance(observations, np.ma.MaskedArray):
+        raise DataError(f"{name} is a masked array: fill in or remove what is masked, observations have no gaps")
+    array = np.asarray(observations)
+    rows = array.shape[0] if array.ndim else 0
     if factors is None:
         if names is not None or kinds is not None:
             raise DataError("names and kinds describe factors, and none are given: give factors or leave them out")
         return build(array, None, values or "auto", layout, name, name)
     if isinstance(factors, Factors):
+        if kinds is not None:
+            raise DataError("factors of type Factors have kinds already: leave out kinds")
         varying, notes = without_constant(factors if names is None else factors.select(names))
         return build(array, varying, values or "auto", layout, name, name, notes)
     if isinstance(factors, Mapping):
@@ -60,9 +65,9 @@ def from_arrays(
             raise DataError(f"{len(kinds)} kinds for {len(columns)} factors: give one per column")
         kinds = dict(zip(columns, kinds, strict=True))
     for key, column in columns.items():
-        if column.shape != (len(array),):
+        if column.shape != (rows,):
             raise DataError(
-                f"factor {key!r} has shape {column.shape} and {name} {len(array)} observations: give one value for each"
+                f"factor {key!r} has shape {column.shape} and {name} {rows} observations: give one value for each"
             )
     found, notes = factors_from_columns(columns, f"the factors of {name}", chosen, kinds)
     return build(array, found, values or "auto", layout, name, name, notes)
@@ -101,7 +106,7 @@ class _Read:
     divisor: int
 
     def __call__(self, rows: np.ndarray) -> np.ndarray:
-        batch = np.array(self.array[rows], dtype=np.float32)
+        batch = np.asarray(self.array[rows], dtype=np.float32)  # indexing by numbers copies
         if self.divisor != 1:
             batch /= np.float32(self.divisor)
         return np.ascontiguousarray(self.axes.to_event(batch))
@@ -128,6 +133,8 @@ class _Axes:
 def _axes(shape: tuple[int, ...], layout: Layout, where: str) -> _Axes:
     ranks = {"ND": 2, "NHW": 3, "NCHW": 4, "NHWC": 4}
     if layout != "auto":
+        if layout not in ranks:
+            raise unknown_name("layout", layout, ("auto", *ranks))
         if ranks[layout] != len(shape):
             raise DataError(f"{where} has shape {shape}: layout {layout} needs {ranks[layout]} axes")
         channels, other = (1, 3) if layout == "NCHW" else (3, 1)
@@ -178,10 +185,14 @@ def _reading(array: np.ndarray, found: Found, values: str, where: str) -> _Readi
             f"{where} has {array.dtype} values {found.range}, not 0 to 1 and not bytes: "
             f"rescale them to 0 to 1, or say {choices}"
         )
+    if values not in get_args(Values):
+        raise unknown_name("kind of values", values, ("auto", *get_args(Values)))
     kind: Values = values  # type: ignore[assignment]
     check_values(found, kind, array, where)
+    if max(-found.low, found.high) > np.finfo(np.float32).max:
+        raise DataError(f"{where} has values {found.range}, which 32-bit floats cannot hold: rescale the data")
     levels = None
-    if kind == "levels":
+    if kind in ("levels", "tokens"):
         levels = 256 if is_bytes else int(found.high) + 1
     return _Reading(kind, 1, f"taken as {kind}, not rescaled", levels)
 
@@ -209,7 +220,7 @@ def without_constant(factors: Factors) -> tuple[Factors, tuple[str, ...]]:
     if len(constant) == len(factors.names):
         raise DataError(f"no factor varies ({', '.join(constant)}): factors must take at least two values")
     kept = factors.select(name for name in factors.names if name not in constant) if constant else factors
-    return kept, tuple(f"factor {name}: constant, left out because it explains nothing" for name in constant)
+    return kept, tuple(f"factor {name}: {LEFT_OUT}" for name in constant)
 
 
 def _present(values: np.ndarray) -> np.ndarray:

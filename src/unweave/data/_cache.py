@@ -128,20 +128,20 @@ def _download(filename: str, subfolder: str, urls: Sequence[str], checksum: str)
             # requests' errors are OSErrors; pooch says with a ValueError that the checksum is wrong.
             if isinstance(error, OSError) and error.errno in _CANNOT_WRITE:
                 raise _cannot_write(target / filename, error) from error
-            failures.append(f"{url}: {_short(error)}")
-    looked = " and ".join(str(place) for place in _places(filename, subfolder))
-    why = "; ".join(failures) if failures else "it has no public address"
-    where = f"from {urls[0]} " if urls else ""
+            failures.append(_short(error))
+    first, second = _places(filename, subfolder)
+    why = ", ".join(dict.fromkeys(failures)) or "no public address"
     raise DataError(
-        f"{filename} was not found (looked at {looked}) and cannot be downloaded ({why}): "
-        f"get it {where}on a machine with a network and put it there, or set UNWEAVE_DATA to the folder it is in"
+        f"{filename} was not found: it is neither {first} nor {second} and cannot be downloaded from "
+        f"{' or '.join(urls) or 'anywhere'} ({why}); "
+        "get it on a machine with a network and put it there, or set UNWEAVE_DATA to the folder it is in"
     )
 
 
 def _short(error: Exception) -> str:
     """The reason in a few words, on one line."""
-    name = type(error).__name__
-    return {"ConnectionError": "no connection", "ValueError": "wrong checksum"}.get(name, name)
+    known = {"ConnectionError": "no connection", "OSError": "no connection", "ValueError": "wrong checksum"}
+    return known.get(type(error).__name__, type(error).__name__)
 
 
 def _cannot_write(path: Path, error: OSError) -> DataError:

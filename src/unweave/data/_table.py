@@ -19,6 +19,7 @@ from unweave.core.errors import DataError, MissingExtraError, unknown_name
 from unweave.core.factors import FactorKind, Factors
 
 MOST_DISCRETE = 100
+LEFT_OUT = "constant, left out because it explains nothing"
 MISSING = frozenset({"", "na", "n/a", "nan", "null"})
 
 Columns = Mapping[str, np.ndarray]
@@ -33,7 +34,7 @@ def read_factors(path: str | Path, rows: int, names: Sequence[str] | None = None
     """
     factors, notes = read_table(path, rows, names)
     for note in notes:
-        if "left out" in note:
+        if note.endswith(LEFT_OUT):
             warnings.warn(note, stacklevel=2)
     return factors
 
@@ -86,7 +87,7 @@ def factors_from_columns(
                 raise DataError(
                     f"column {name!r} of {where} has one value only: it explains nothing; do not ask for it"
                 )
-            notes.append(f"factor {name}: constant, left out because it explains nothing")
+            notes.append(f"factor {name}: {LEFT_OUT}")
             continue
         if missing := len(values) - len(present):
             more.append(f"factor {name}: {missing} of {len(values)} values missing")

@@ -44,6 +44,16 @@ class Array(DataSource):
     def _listed(cls, names: Any) -> Any:
         return [name.strip() for name in names.split(",")] if isinstance(names, str) else names
 
+    @field_validator("factors", mode="before")
+    @classmethod
+    def _keys(cls, factors: Any) -> Any:
+        # A table's name ends in .csv or .parquet; "angle,size" from the command line are names of arrays.
+        if not isinstance(factors, (str, Path)):
+            return factors
+        if Path(factors).suffix:
+            return str(Path(factors).expanduser().absolute())
+        return [key.strip() for key in str(factors).split(",")] if "," in str(factors) else factors
+
     @field_validator("path")
     @classmethod
     def _absolute(cls, path: Path) -> Path:
@@ -58,7 +68,8 @@ class Array(DataSource):
             where = f"the factors in {self.path}"
             factors, notes = factors_from_columns(rename(columns, self.factor_names), where, kinds=self.factor_kinds)
         elif isinstance(self.factors, str):
-            factors, notes = read_table(self.factors, len(observations), self.factor_names, self.factor_kinds)
+            rows = observations.shape[0] if observations.ndim else 0
+            factors, notes = read_table(self.factors, rows, self.factor_names, self.factor_kinds)
         return build(observations, factors, self.values, self.layout, self.path.stem, f"array {self.path}", notes)
 
 

@@ -52,5 +52,10 @@ def interval_of(
 ) -> tuple[float, float]:
     """Bootstrap over rows of a function of the covariance matrix."""
     return bootstrap_interval(
-        lambda rows: score(covariance(codes[rows])), len(codes), random, repeats, centre=score(covariance(codes)), bounds=bounds
+        lambda rows: score(covariance(codes[rows])),
+        len(codes),
+        random,
+        repeats,
+        centre=score(covariance(codes)),
+        bounds=bounds,
     )

@@ -27,6 +27,10 @@ Predictor = Callable[[np.ndarray, np.ndarray, bool, np.ndarray, int], tuple[np.n
 # Penalties of standardised codes and targets: at 1 no weight is left, at 0.001 a weight of 1 shrinks to 0.999.
 PENALTIES = np.geomspace(1.0, 1e-3, 31)
 INNER_FOLDS = 5
+# Importances are relative: one chance weight in a matrix of zeros would score 1. So a factor counts as predicted only
+# if chance would do as well less than about once in ten thousand times.
+CHANCE = 1e-4
+STANDARD_ERRORS = 4.0
 
 
 class Shares(NamedTuple):
@@ -75,8 +79,8 @@ def lasso(
     """Magnitudes of lasso weights |W_i| between standardised codes and the standardised value of the factor.
 
     Classes are regressed as the numbers they are. The penalty is the largest one whose cross-validated error on the
-    training rows is within one standard error of the best: codes that know nothing then get no weight at all, where
-    the very best penalty would leave a few chance weights and so a high score.
+    training rows is within one standard error of the best. All weights are zero if least squares on the training rows
+    explains no more than chance (F test).
     """
     from sklearn.linear_model import Lasso, LassoCV
     from sklearn.model_selection import KFold
@@ -85,6 +89,8 @@ def lasso(
     scale = np.where(scale > 0, scale, 1.0)
     middle, spread = target.mean(), target.std()
     inputs, output = (codes - centre) / scale, (target - middle) / spread
+    if not _explains(inputs, output):
+        return np.zeros(codes.shape[1]), np.full(len(test), middle)
     folds = KFold(min(INNER_FOLDS, len(codes)), shuffle=True, random_state=seed)
     path = LassoCV(alphas=PENALTIES, cv=folds, precompute=True, tol=1e-7, max_iter=10_000).fit(inputs, output)
     errors = path.mse_path_.mean(axis=1)  # in the order of path.alphas_: largest penalty first
@@ -93,6 +99,19 @@ def lasso(
     penalty = path.alphas_[np.flatnonzero(errors <= allowed)[0]]
     model = Lasso(penalty, precompute=True, tol=1e-7, max_iter=10_000).fit(inputs, output)
     return np.abs(model.coef_), model.predict((test - centre) / scale) * spread + middle
+
+
+def _explains(inputs: np.ndarray, output: np.ndarray) -> bool:
+    """F test of the least squares regression of an (n,) output on (n, D) inputs, both with mean zero."""
+    from scipy import special
+
+    weights, _, rank, _ = np.linalg.lstsq(inputs, output, rcond=None)
+    free = len(output) - rank - 1
+    if rank == 0 or free < 1:
+        return rank > 0
+    left = ((output - inputs @ weights) ** 2).sum() / free
+    explained = ((inputs @ weights) ** 2).sum() / rank
+    return left <= 0 or bool(special.fdtrc(rank, free, explained / left) < CHANCE)
 
 
 def forest(trees: int) -> Predictor:
@@ -118,10 +137,11 @@ def forest(trees: int) -> Predictor:
 
 
 def _best_depth(model: Any, codes: np.ndarray, target: np.ndarray, classify: bool) -> int:
-    """The least depth whose out-of-bag squared error is within one standard error of the best; 0 if no split helps.
+    """The least depth whose out-of-bag squared error is within one standard error of the best.
 
-    A tree cut at depth d is the tree grown to depth d, so one fit is enough to try all depths. For classes it is the
-    squared error of their shares (Brier): unlike the error rate it gets worse with every split that is mere chance.
+    0, no split at all, if that is not better than depth 0 by four standard errors of their difference. A tree cut at
+    depth d is the tree grown to depth d, so one fit is enough to try all depths. For classes it is the squared error
+    of their shares (Brier): unlike the error rate it gets worse with every split that is mere chance.
     """
     trees = [tree.tree_ for tree in model.estimators_]
     truth = (target[:, None] == model.classes_).astype(np.float64) if classify else target[:, None]
@@ -130,18 +150,21 @@ def _best_depth(model: Any, codes: np.ndarray, target: np.ndarray, classify: boo
     nodes = [np.zeros(len(rows), dtype=np.intp) for rows in unseen]
     votes = np.bincount(np.concatenate(unseen), minlength=len(codes))
     rated = votes > 0
-    errors, deviations = [], []
+    if rated.sum() < 2:
+        return 0
+    by_depth = []
     for _ in range(max(tree.max_depth for tree in trees) + 1):
-        outputs = np.zeros((len(codes), trees[0].value.shape[2]))
+        outputs = np.zeros(truth.shape)
         for tree, rows, node in zip(trees, unseen, nodes, strict=True):
             outputs[rows] += tree.value[node, 0, :]
-        losses = ((outputs[rated] / votes[rated, None] - truth[rated]) ** 2).sum(axis=1)
-        errors.append(losses.mean())
-        deviations.append(losses.std())
+        by_depth.append(((outputs[rated] / votes[rated, None] - truth[rated]) ** 2).sum(axis=1))
         nodes = [_descend(tree, rows, node, 1) for tree, rows, node in zip(trees, inputs, nodes, strict=True)]
-    best = int(np.argmin(errors))
-    allowed = errors[best] + deviations[best] / np.sqrt(rated.sum())
-    return int(np.flatnonzero(np.array(errors) <= allowed)[0])
+    losses = np.stack(by_depth)  # (depths, rated rows)
+    errors, root = losses.mean(axis=1), np.sqrt(losses.shape[1])
+    best = errors.argmin()
+    depth = int(np.flatnonzero(errors <= errors[best] + losses[best].std() / root)[0])
+    lead = losses[0] - losses[depth]
+    return depth if lead.mean() > STANDARD_ERRORS * lead.std() / root else 0
 
 
 def _descend(tree: Any, codes: np.ndarray, node: np.ndarray, levels: int) -> np.ndarray:
@@ -186,7 +209,12 @@ def boosted(trees: int) -> Predictor:
 
         model: Any = HistGradientBoostingClassifier if classify else HistGradientBoostingRegressor
         model = model(
-            max_iter=trees, max_depth=3, min_samples_leaf=5, early_stopping=False, max_leaf_nodes=None, random_state=seed
+            max_iter=trees,
+            max_depth=3,
+            min_samples_leaf=5,
+            early_stopping=False,
+            max_leaf_nodes=None,
+            random_state=seed,
         )
         with threadpool_limits(1, user_api="openmp"):  # the factors already share the cores
             model.fit(codes, target)

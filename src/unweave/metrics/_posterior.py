@@ -18,15 +18,15 @@ ROUNDING = 1e-4
 
 @dataclass(frozen=True)
 class Posterior:
-    """q(z|x_n) = prod_d N(z_d; means_nd, spreads_nd) prod_v Categorical(c_v; probabilities_vn), all independent given x_n.
+    """q(z|x_n) = prod_d N(z_d; means_nd, spreads_nd) prod_v Categorical(c_v; probabilities_vn): independent given x_n.
 
-    names:         G names of the Gaussian dimensions
-    means:         (N, G)
-    spreads:       (N, G) standard deviations, above 0
-    categories:    name of each categorical variable and its (N, C) probabilities
-    left_out:      blocks without a posterior (a real block without spreads, discrete values)
-    widened:       how many spreads were below what a grid resolves (1/44,000 of the dimension's range) and raised to it.
-                   That adds noise to z_d, so I(x; z_d) and TC can only become less, and only near their limit log N
+    names:      G names of the Gaussian dimensions
+    means:      (N, G)
+    spreads:    (N, G) standard deviations, above 0
+    categories: name of each categorical variable and its (N, C) probabilities
+    left_out:   blocks without a posterior (a real block without spreads, discrete values)
+    widened:    how many spreads were below what a grid resolves (1/44,000 of the dimension's range) and raised to it.
+                That adds noise to z_d, so I(x; z_d) and TC can only become less, and only near their limit log N
     """
 
     names: tuple[str, ...]
@@ -60,7 +60,9 @@ def check_posterior(codes: Any, spreads: Any = None) -> Posterior:
     if given and spreads.ndim == 1:
         spreads = spreads[:, None]
     if spreads.shape != means.shape:
-        raise MetricError(f"spreads have shape {spreads.shape} and codes {means.shape}: expected one spread for each code")
+        raise MetricError(
+            f"spreads have shape {spreads.shape} and codes {means.shape}: expected one spread for each code"
+        )
     gaussian, categories, left_out = np.ones(means.shape[1], dtype=bool), [], []
     if isinstance(codes, Codes):
         start = 0

@@ -93,9 +93,12 @@ def dci_forest(
     jobs:         threads; -1 takes all cores. The result does not depend on it
 
     value: disentanglement, with an interval from the folds (delete-a-group jackknife)
-    parts: factors (K,) and dimensions (D,), their names; completeness; informativeness = 1 - mean error over factors; importance (D, K); disentanglement of each
-           dimension (D,) and its weight (D,); completeness of each factor (K,); error (K,), which is nrmse of the
-           regressed and 1 - accuracy of the classified factors on rows not trained on
+    parts: factors (K,), dimensions (D,)   their names
+           importance (D, K)               R, the mean over folds
+           completeness, informativeness   informativeness is 1 - mean of error_per_factor
+           disentanglement_per_dimension (D,), weight_per_dimension (D,), completeness_per_factor (K,)
+           error_per_factor (K,)           on rows not trained on: nrmse if regressed, 1 - accuracy if classified
+           nrmse, accuracy                 the same as {factor: value}, for regressed and for classified factors
     """
     checked, settings = check(codes, factors, names, kinds), {"trees": trees, "most_classes": most_classes}
     return _score("dci_forest", checked, forest(trees), rng, folds, most_classes, jobs, settings)
@@ -156,7 +159,9 @@ def _score(
         if len(np.unique(target)) < 2:
             importance, guess = np.zeros(dimensions), np.full(len(truth), target.mean())
         else:
-            importance, guess = predictor(checked.codes[train], target, classify[k], checked.codes[test], int(seeds[g, k]))
+            importance, guess = predictor(
+                checked.codes[train], target, classify[k], checked.codes[test], int(seeds[g, k])
+            )
         if classify[k]:
             return importance, np.array([(guess != truth).sum(), len(truth)], dtype=np.float64)
         return importance, np.array([((guess - truth) ** 2).sum(), ((target.mean() - truth) ** 2).sum()])

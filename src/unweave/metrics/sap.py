@@ -139,8 +139,6 @@ def best_thresholds(column: np.ndarray, numbers: np.ndarray) -> np.ndarray:
     for place, value in enumerate(by_mean):
         share = np.concatenate([[0], np.cumsum(numbers == value)])[cuts] / counts[value]
         gains[place] = best - share
-        if place == 0:
-            gains[place, 1:] = -np.inf  # the first interval starts at the first row
         best = share + np.maximum.accumulate(gains[place])
     said = np.empty(len(column), dtype=np.int64)
     end = len(cuts) - 1

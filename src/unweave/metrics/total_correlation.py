@@ -51,7 +51,7 @@ def total_correlation(
 
     "gaussian": -1/2 log det C, with C the correlation matrix of q(z) (of the codes, if there are no spreads). Exact if
                 q(z) is Gaussian; sees linear dependence only.
-    "mixture":  z_n ~ q(z|x_n) once for each row, q(z) and q(z_d) the mixtures of all rows' posteriors, own one included.
+    "mixture":  z_n ~ q(z|x_n) once for each row; q(z) and q(z_d) are mixtures of all rows' posteriors, its own included.
                 Sees any dependence, but I(x; z) cannot come out above log N: if the own posterior has nearly all of
                 q(z_n) (`own_share` near 1), the estimate is too high, and the settings carry a note.
 
@@ -120,9 +120,7 @@ def _mixture(posterior: Posterior, rows: int, random: np.random.Generator, seed:
     return Score("total_correlation", max(value, 0.0), interval, parts, settings, higher_is_better=False)
 
 
-def joint_log_density(
-    posterior: Posterior, z: np.ndarray, chosen: list[np.ndarray]
-) -> tuple[np.ndarray, np.ndarray]:
+def joint_log_density(posterior: Posterior, z: np.ndarray, chosen: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
     """log q(z_n) under the mixture of all posteriors, and log q(z_n|x_n) under its own; both (N,).
 
     z: (N, G) Gaussian dimensions; chosen: for each categorical variable (N,) the category
@@ -164,7 +162,9 @@ def _gaussian(codes: Any, spreads: Any, repeats: int, random: np.random.Generato
         real = np.ones(means.shape[1], dtype=bool)
     spreads = np.zeros(means.shape) if spreads is None else np.asarray(spreads, dtype=np.float64)
     if spreads.shape != means.shape:
-        raise MetricError(f"spreads have shape {spreads.shape} and codes {means.shape}: expected one spread for each code")
+        raise MetricError(
+            f"spreads have shape {spreads.shape} and codes {means.shape}: expected one spread for each code"
+        )
     spreads = np.where(np.isnan(spreads), 0.0, spreads)
     # A constant dimension is independent of all others.
     used = real & ((np.ptp(means, axis=0) > 0) | (spreads > 0).any(axis=0))

@@ -119,6 +119,11 @@ class FactorisedPrior:
 
     def _site(self, values: Trace, name: str, index: list[int]) -> Tensor:
         prior, value = self.p.site(name).distribution, values[name]
+        if len(prior.batch_shape) > 1:
+            raise UnweaveError(
+                f"site {name!r} has a prior of batch shape {tuple(prior.batch_shape)}, so it depends on another draw "
+                "and blocks are not independent: give `prior`, an object that knows the marginals"
+            )
         count = count_elements(values.site(name).distribution)
         if len(index) == count:
             return prior.log_prob(value)
@@ -222,7 +227,7 @@ def decompose(
     everything = _elements(q, tree)
     marginal = InferenceMarginal(q, list(dict.fromkeys(leaf.site for leaf in everything)), size, estimator)
     # Each part's log-densities, computed once: every one of them is added in one term and subtracted in another.
-    parts = (*tree.nodes(), *tree.leaves())
+    parts: list[Node | Leaf] = [*tree.nodes(), *tree.leaves()]
     log_q = {_key(part): marginal.log_prob(_elements(q, part)) for part in parts}
     log_p = {_key(part): prior.log_prob(q, _elements(q, part)) for part in parts}
     correlation_q = {node.name: _correlation(node, log_q) for node in tree.nodes()}

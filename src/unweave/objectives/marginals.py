@@ -50,10 +50,12 @@ class InferenceMarginal:
         "stratified"  1/N for b' = b, (N-1) / (N (B'-1)) otherwise: the example's own component is always in the
                       mixture and the others stand for the rest of the data (Esmaeili et al. 2019, sec. 3.1)
         "weighted"    1 / (N B') for all: minibatch-weighted sampling (Chen et al. 2018, eq. 3). Its weights sum to
-                      1/N: a lower bound of log q(z), log N too low even when the batch is the data set
+                      1/N, so log q(z) of every part is too low by about log N, and a total correlation between D
+                      parts too high by (D - 1) log N: a constant, without effect on gradients
         "exact"       1/B' for all: the batch is the data set
 
-    Both estimates of log q(z) are too low on average, by less the larger the batch, and more so for more dimensions.
+    By Jensen's inequality the stratified estimate of log q(z) is too low on average: more so for parts of many
+    dimensions, so that total correlations come out too low, and less so the larger the batch.
 
     The tables have shape (S, B, B', E) per site (S only if q has samples) and are kept for the backward pass: 512 rows
     and 20 elements take 21 MB in single precision, and about three times that with intermediate results.
@@ -292,4 +294,5 @@ def map_parameters(distribution: Distribution, change: Callable[[Tensor], Tensor
         known = [name for name in alternatives if name in present]
         present = [name for name in present if name not in known[1:]]
     parameters = {name: change(getattr(distribution, name)) for name in present}
-    return type(distribution)(**parameters, validate_args=False)
+    family: Callable[..., Distribution] = type(distribution)
+    return family(**parameters, validate_args=False)

@@ -34,8 +34,8 @@ class RunningCovariance(nn.Module):
 
     A batch estimates C with an error of order 1 / sqrt(B) in each entry, which the penalty squares and adds:
     independent codes of unit variance show sum_{i != j} C_ij^2 of about D (D - 1) / B, not 0. With D >= B the batch's
-    covariance has no full rank and cannot be the identity at all. A momentum m cuts this floor by (1 - m) / (1 + m), at the
-    price of memory: C describes an encoder of some 1 / (1 - m) batches ago.
+    covariance has no full rank and cannot be the identity at all. A momentum m cuts this floor by (1 - m) / (1 + m), at
+    a price: C then describes the encoder as it was over the last 1 / (1 - m) batches or so.
 
     dims:     D
     momentum: share of the past, in [0, 1); 0 uses the batch alone, whose variances are then (B - 1) / B too small

@@ -7,7 +7,6 @@ Nothing is imported before it is asked for, and nothing here imports torch.
 from __future__ import annotations
 
 import importlib
-import pkgutil
 import sys
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -35,14 +34,13 @@ def __getattr__(name: str) -> Any:
     if name in __all__:
         home = "_pictures" if name.startswith("save_") else "_operation"
         return getattr(importlib.import_module(f"{__name__}.{home}"), name)
-    if name in _modules():
-        return getattr(importlib.import_module(f"{__name__}.{name}"), name)
+    if not name.startswith("_"):
+        registry = importlib.import_module(f"{__name__}._operation").OPERATIONS
+        if name in registry:
+            return registry[name]
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted((*__all__, *_modules()))
-
-
-def _modules() -> list[str]:
-    return [info.name for info in pkgutil.iter_modules(__path__) if not info.name.startswith("_")]
+    registry = importlib.import_module(f"{__name__}._operation").OPERATIONS
+    return sorted((*__all__, *registry.names()))

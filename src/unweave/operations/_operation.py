@@ -43,7 +43,7 @@ class Shown:
     """The result of an operation: a grid of pictures with names, savable as PNG, and as GIF when it moves.
 
     title:   one line
-    images:  (R, K, C, H, W) grid of R rows and K columns, values in data units
+    images:  (R, K, C, H, W) grid of R rows and K columns, values in data units; a cell of NaN is left blank
     rows:    R row names, may be empty strings
     columns: K column names, may be empty strings
     moves:   True when the columns are a movement: the GIF shows them one after the other

@@ -16,7 +16,7 @@ from unweave.operations._operation import Inputs, Shown, operation
 class SampleParams(Config):
     """How many, from which seed, and what stays the same along a row."""
 
-    rows: pydantic.PositiveInt = 6
+    lines: pydantic.PositiveInt = 6
     """Rows of the grid."""
     columns: pydantic.PositiveInt = 8
     """Columns of the grid."""
@@ -33,15 +33,15 @@ def sample(system: Any, inputs: Inputs, params: SampleParams) -> Shown:
 
     Each picture is the mean of p(x | z) for a z of p(z). With `fix`, all pictures of a row share those parts of z.
     """
-    drawn = system.draw(params.rows * params.columns, params.seed)
+    drawn = system.draw(params.lines * params.columns, params.seed)
     codes, _ = drawn.flat()
-    cells = codes.reshape(params.rows, params.columns, -1).astype(np.float64)
+    cells = codes.reshape(params.lines, params.columns, -1).astype(np.float64)
     fixed = find_knobs(drawn.blocks, params.fix)
-    names = [""] * params.rows
+    names = [""] * params.lines
     for knob in fixed:
         columns = list(knob.columns)
         if knob.block.kind == "simplex":
-            categories = np.arange(params.rows) % len(columns)
+            categories = np.arange(params.lines) % len(columns)
             cells[:, :, columns] = np.eye(len(columns))[categories][:, None]
             words = [f"{knob.name} {category}" for category in categories]
         else:
@@ -49,6 +49,6 @@ def sample(system: Any, inputs: Inputs, params: SampleParams) -> Shown:
             words = [f"{knob.name} {value:.2g}" for value in cells[:, 0, columns[0]]]
         names = [f"{name}, {word}" if name else word for name, word in zip(names, words, strict=True)]
     if len(fixed) > 2:
-        names = [""] * params.rows  # more would not fit beside a picture; the title says what is fixed
+        names = [""] * params.lines  # more would not fit beside a picture; the title says what is fixed
     title = "Samples from the prior" + (f": {', '.join(params.fix)} fixed along each row" if fixed else "")
     return Shown(title, render_grid(system, drawn, cells), tuple(names), ("",) * params.columns)

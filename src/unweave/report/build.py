@@ -18,6 +18,7 @@ from unweave.core.errors import UnweaveError
 from unweave.core.files import write_text
 from unweave.core.score import Score
 from unweave.operations import OPERATIONS, Shown
+from unweave.operations._knobs import knobs
 from unweave.operations._pictures import Pictures, as_pictures, enlarge, grid_png_bytes, shrink, value_limits
 from unweave.report import facts, figures
 
@@ -41,6 +42,7 @@ def write_report(run: Run) -> Path:
 def build_report(run: Run) -> str:
     """The report as HTML text."""
     import jinja2
+    from markupsafe import Markup
 
     folder = resources.files("unweave.report")
     environment = jinja2.Environment(
@@ -48,16 +50,18 @@ def build_report(run: Run) -> str:
     )
     template = environment.from_string((folder / "template.html.j2").read_text(encoding="utf-8"))
     style = re.sub(r"/\*.*?\*/|(?<=[{};,])\s+", "", (folder / "style.css").read_text(encoding="utf-8"), flags=re.S)
-    markup = {"style": jinja2.utils.markupsafe.Markup(style)}
+    markup = {"style": Markup(style)}
     return template.render(**_context(run), **markup)
 
 
 def _context(run: Run) -> dict[str, Any]:
     """Everything the template names."""
+    from unweave.metrics import Evaluation
+
     codes, rows = run.codes(), run.code_rows()
     dataset, system = run.dataset(), run.system()
     factors = None if dataset.factors is None else dataset.factors.take(rows)
-    scores: Mapping[str, Score] = run.scores() or {}
+    scores = run.scores() or Evaluation({})
     every = facts.dimensions(codes, factors, scores)
     shown = every[:MOST_DIMENSIONS]
     log = run.log()
@@ -75,8 +79,10 @@ def _context(run: Run) -> dict[str, Any]:
         "coded": len(rows),
         "factors": () if factors is None else factors.names,
         "pairs": _pairs(run, codes, rows),
-        "figures": _figures(shown, codes, factors is not None, scores),
+        "figures": _figures(shown, codes, scores),
         "scores": _score_rows(scores),
+        "skipped": scores.skipped,
+        "score_notes": scores.notes,
         "terms": _terms(log),
         "samples": _samples(run, codes),
         "settings": _settings(run.manifest),
@@ -95,13 +101,17 @@ def _key_facts(run: Run, every: Sequence[facts.Dimension], log: Mapping[str, np.
     seconds = log.get("seconds", np.zeros(0))
     if len(seconds):
         threads = run.manifest.threads
-        where = f"{threads} thread{'s' if threads > 1 else ''} of a CPU" if run.manifest.device == "cpu" else run.manifest.device
+        where = (
+            f"{threads} thread{'s' if threads > 1 else ''} of a CPU"
+            if run.manifest.device == "cpu"
+            else run.manifest.device
+        )
         tiles.append({"name": "training time", "value": _duration(float(seconds[-1])), "more": f"on {where}"})
     shape = " × ".join(map(str, run.manifest.data_spec["shape"]))
     tiles.append({"name": "training examples", "value": f"{run.manifest.data_spec['size']:,}", "more": f"of {shape}"})
     try:
         cost = run.reconstruction()
-        more = f"nats per test example; squared error {cost['mse']:.2g} per value"
+        more = f"nats per test example; mean squared error {cost['mse']:.2g}"
         tiles.append({"name": "reconstruction", "value": _number(cost["nats"]), "more": more})
     except UnweaveError:
         pass  # a system without a decoder reconstructs nothing
@@ -111,9 +121,7 @@ def _key_facts(run: Run, every: Sequence[facts.Dimension], log: Mapping[str, np.
     return tiles
 
 
-def _dimension_rows(
-    run: Run, shown: Sequence[facts.Dimension], codes: Codes, rows: np.ndarray
-) -> list[dict[str, Any]]:
+def _dimension_rows(run: Run, shown: Sequence[facts.Dimension], codes: Codes, rows: np.ndarray) -> list[dict[str, Any]]:
     """One row per dimension: its traversal as a strip, its bar, the factor it knows most about."""
     strips: list[dict[str, Any]] = [{} for _ in shown]
     if OPERATIONS["traverse"].applies_to(run.system()):
@@ -156,9 +164,183 @@ def _samples(run: Run, codes: Codes) -> dict[str, Any] | None:
         return None
     simplexes = [block for block in codes.blocks if block.kind == "simplex" and len(block.shape) == 1]
     fixed = simplexes[0] if simplexes else None
-    rows = min(fixed.shape[0], 10) if fixed is not None else 4
-    pictures = _pictures(
-        run.operate("sample", rows=(), **{"rows": rows} if False else {}, **_sample_params(rows, fixed)), run
-    )
-    image = _image(pictures.grid, f"{rows * 12} samples from the prior", pictures.full)
+    lines = min(fixed.shape[0], 10) if fixed is not None else 4
+    fix = () if fixed is None else (fixed.name,)
+    pictures = _pictures(run.operate("sample", lines=lines, columns=12, seed=run.manifest.seed, fix=fix), run)
+    image = _image(pictures.grid, f"{lines * 12} samples from the prior", pictures.full)
     return {**image, "fixed": fixed.name if fixed is not None else ""}
+
+
+def _pictures(shown: Shown, run: Run) -> Pictures:
+    """Pictures small enough for the page: a long side of 64 to 96 pixels."""
+    spec = run.dataset().spec
+    limits = None
+    if spec.values in ("real", "counts") or not spec.is_image:  # one scale for all grids: that of the data
+        limits = value_limits(run.dataset().observations(run.code_rows()[:256]), "real")
+    pictures = as_pictures(shown.images, spec, limits)
+    grey = bool((np.ptp(pictures.grid, axis=-1) == 0).all())
+    fitted = enlarge(shrink(pictures.grid, 96 if grey else 64), 64)
+    return Pictures(fitted, pictures.full, pictures.note)
+
+
+def _image(grid: np.ndarray, told: str, full: np.ndarray | None = None) -> dict[str, Any]:
+    """A grid of pictures as what an <img> element needs, and the size of a cell for the animation."""
+    data = base64.b64encode(grid_png_bytes(grid, full, GAP)).decode("ascii")
+    rows, columns, height, width = grid.shape[:4]
+    return {
+        "source": f"data:image/png;base64,{data}",
+        "told": told,
+        "width": columns * (width + GAP) - GAP,
+        "height": rows * (height + GAP) - GAP,
+        "cell_width": width,
+        "cell_height": height,
+        "gap": GAP,
+    }
+
+
+def _figures(shown: Sequence[facts.Dimension], codes: Codes, scores: Mapping[str, Score]) -> dict[str, Any]:
+    """The SVG figures; None where there is nothing to draw."""
+    from markupsafe import Markup
+
+    names = [dimension.name for dimension in shown]
+    nats = np.array([dimension.nats for dimension in shown])
+    used = np.array([dimension.used for dimension in shown], dtype=bool)
+    drawn: dict[str, Any] = {"information": Markup(figures.information_bars(names, nats, used, "I(x; z) in nats"))}
+    drawn |= {"knowledge": None, "hinton": None, "hinton_score": ""}
+    order = _diagonal_order(shown)
+    if order:
+        shares = np.array([[dimension.known[factor] for factor in order] for dimension in shown])
+        drawn["knowledge"] = Markup(figures.knowledge_map(names, order, shares))
+    found = facts.importances(codes, scores)
+    if found is not None:
+        score, factors, importance = found
+        rows = [knob.name for knob in knobs(codes.blocks)]
+        columns = sorted(factors, key=lambda name: order.index(name) if name in order else len(order))
+        places = np.ix_([rows.index(name) for name in names], [factors.index(name) for name in columns])
+        drawn |= {"hinton": Markup(figures.hinton(names, columns, importance[places])), "hinton_score": score}
+    return drawn
+
+
+def _score_rows(scores: Mapping[str, Score]) -> list[dict[str, Any]]:
+    """Rows of the score table, those between 0 and 1 first."""
+    from unweave.metrics import METRICS
+
+    rows = []
+    for name, score in scores.items():
+        known = METRICS[name] if name in METRICS else None  # noqa: SIM401 (a registry has no get)
+        low, high = known.bounds if known is not None else (0.0, math.inf)
+        row: dict[str, Any] = {
+            "name": name,
+            "summary": known.card.summary if known is not None else "",
+            "value": _number(score.value),
+            "interval": f"{_number(score.interval[0])} to {_number(score.interval[1])}" if score.interval else "",
+            "better": {True: "higher", False: "lower", None: ""}[score.higher_is_better],
+            "parts": [
+                (part.replace("_", " "), _number(value)) for part, value in score.parts.items() if _is_number(value)
+            ],
+            "bar": None,
+        }
+        if math.isfinite(low) and math.isfinite(high) and _is_number(score.value):
+            ends = score.interval or (score.value, score.value)
+            places = [100 * (min(max(place, low), high) - low) / (high - low) for place in (score.value, *ends)]
+            row["bar"] = {"value": places[0], "left": places[1], "width": max(places[2] - places[1], 0.0)}
+        rows.append(row)
+    return sorted(rows, key=lambda row: row["bar"] is None)
+
+
+def _terms(log: Mapping[str, np.ndarray]) -> list[dict[str, Any]]:
+    """One curve per logged term that has values."""
+    from markupsafe import Markup
+
+    steps = log.get("step", np.zeros(0))
+    curves = []
+    for name, values in log.items():
+        finite = values[np.isfinite(values)]
+        if name not in ("step", "seconds") and len(finite):
+            figure = Markup(figures.term_curve(name, steps, values))
+            curves.append({"name": name, "last": _number(float(finite[-1])), "figure": figure})
+    return curves
+
+
+def _settings(manifest: Any) -> list[tuple[str, list[tuple[str, str]]]]:
+    """Tables of settings: what about, and names with values."""
+    whole = {"seed": manifest.seed, "preset": manifest.preset or "default", "device": manifest.device}
+    whole |= {"threads": manifest.threads}
+    parts = (
+        (manifest.system, manifest.settings),
+        (f"data: {manifest.data or 'in memory'}", {**manifest.data_settings, "spec": manifest.data_spec}),
+        ("split", manifest.split),
+        ("run", whole),
+    )
+    return [(title, [(k, _setting(v)) for k, v in facts.flattened(settings).items()]) for title, settings in parts]
+
+
+def _setting(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _environment(folder: Path) -> list[tuple[str, str]]:
+    path = folder / "environment.json"
+    if not path.exists():
+        return []
+    return [(str(name), str(value)) for name, value in json.loads(path.read_text(encoding="utf-8")).items()]
+
+
+def _citations(run: Run, system: Any) -> str:
+    path = run.path / "citations.bib"
+    return path.read_text(encoding="utf-8").strip() if path.exists() else type(system).card.bibtex.strip()
+
+
+def _defaults(run: Run, system: Any) -> dict[str, Mapping[str, Any]]:
+    """What the settings would be had only the preset been named."""
+    from unweave.data import DATA, Split
+
+    manifest = run.manifest
+    usual: dict[str, Mapping[str, Any]] = {"split": Split().to_dict(), "data": {}, "settings": {}}
+    usual["settings"] = type(system).config_class.preset(manifest.preset).to_dict()
+    if manifest.data in DATA:
+        fields = DATA[manifest.data].model_fields
+        usual["data"] = {name: field.default for name, field in fields.items() if not field.is_required()}
+    return usual
+
+
+def _next(path: Path, every: Sequence[facts.Dimension], codes: Codes) -> list[tuple[str, str]]:
+    """Commands worth typing after reading, each with what it does."""
+    best = ",".join(dimension.name for dimension in every[:2])
+    part = codes.blocks[0].name if len(codes.blocks) > 1 else every[0].name
+    return [
+        (
+            f"unweave traverse {path} --dims '{best}' --steps 25",
+            "a closer look at the two most informative, also as GIF",
+        ),
+        (f"unweave swap {path} --blocks '{part}'", f"every input with the {part} of every other"),
+        (f"unweave interpolate {path}", "the way between four inputs"),
+        (f"unweave cite {path}", "what to cite"),
+    ]
+
+
+def _diagonal_order(shown: Sequence[facts.Dimension]) -> list[str]:
+    """Factors by the row of the dimension that knows each best, so that the heat map is near its diagonal."""
+    names = list(shown[0].known) if shown else []
+    best = {name: max(range(len(shown)), key=lambda d: shown[d].known[name]) for name in names}
+    return sorted(names, key=lambda name: (best[name], name))
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _number(value: Any) -> str:
+    """A number with as many places as one reads at a glance."""
+    if not _is_number(value):
+        return "–"
+    if abs(value) >= 1000:
+        return f"{value:,.0f}"
+    places = 3 if abs(value) < 10 else 2 if abs(value) < 100 else 1
+    return f"{value:.{places}f}".replace("-", "−")

@@ -57,7 +57,7 @@ def dimensions(codes: Codes, factors: Factors | None, scores: Mapping[str, Score
 
 def _measured_information(codes: Codes, scores: Mapping[str, Score]) -> tuple[dict[str, float], dict[str, Any]]:
     """I(x; z_d) and intervals from the scores, or measured now; empty for codes without posteriors."""
-    from unweave.metrics import information
+    from unweave.metrics.information import information
 
     try:
         parts = scores["information"].parts if "information" in scores else information(codes).parts
@@ -136,7 +136,11 @@ def command(manifest: Any, defaults: Mapping[str, Mapping[str, Any]]) -> str:
     if manifest.preset:
         words += ["--preset", manifest.preset]
     words += ["--seed", str(manifest.seed), "--threads", str(manifest.threads)]
-    given = (("settings", "", manifest.settings), ("data", "data.", manifest.data_settings), ("split", "split.", manifest.split))
+    given = (
+        ("settings", "", manifest.settings),
+        ("data", "data.", manifest.data_settings),
+        ("split", "split.", manifest.split),
+    )
     for part, prefix, settings in given:
         usual = flattened(defaults.get(part, {}))
         for name, value in flattened(settings).items():

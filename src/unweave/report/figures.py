@@ -37,7 +37,7 @@ def information_bars(names: Sequence[str], nats: np.ndarray, active: np.ndarray,
     active: (D,) which count as used
     label:  what the axis says
     """
-    width = min(11.0, max(4.2, 0.62 * len(names) + 0.8))
+    width = float(np.clip(0.95 * len(names) + 0.8, 4.2, 9.9))
     figure, axes = _axes(width, 2.5)
     colours = [ACCENT if used else IDLE for used in active]
     axes.bar(np.arange(len(names)), nats, width=0.68, color=colours)
@@ -85,10 +85,10 @@ def hinton(names: Sequence[str], factors: Sequence[str], importance: np.ndarray)
     from matplotlib.patches import Rectangle
 
     figure, axes, column, row = _matrix(names, factors)
-    greatest = max(float(np.max(importance, initial=0.0)), 1e-12)
+    greatest = max(float(importance.max(initial=0.0)), 1e-12)
     for d, k in np.ndindex(importance.shape):
         axes.add_patch(Rectangle((k - 0.47, d - 0.45), 0.94, 0.9, facecolor=ACCENT, alpha=0.04, lw=0))
-        side = 0.8 * min(column, row) * float(np.sqrt(max(importance[d, k], 0.0) / greatest))
+        side = 0.8 * min(column, row) * float(np.sqrt(max(float(importance[d, k]), 0.0) / greatest))
         if side > 0.01:
             wide, high = side / column, side / row
             axes.add_patch(Rectangle((k - wide / 2, d - high / 2), wide, high, facecolor=SECOND, lw=0))
@@ -112,8 +112,9 @@ def term_curve(name: str, steps: np.ndarray, values: np.ndarray) -> str:
     else:
         marker = "o" if len(values) <= 12 else None
         axes.plot(steps, values, color=ACCENT, linewidth=1.6, marker=marker, markersize=3)
-    settled = values[steps >= steps[0] + 0.05 * (steps[-1] - steps[0])] if len(values) else values
-    if len(settled):
+    if len(values):
+        # Of few rows none is cut off.
+        settled = values[steps >= steps[0] + 0.05 * (steps[-1] - steps[0])] if len(values) > 12 else values
         low, high = float(settled.min()), float(settled.max())
         margin = 0.08 * (high - low) or max(abs(high) * 0.05, 0.05)
         axes.set_ylim(low - margin, high + margin)
@@ -166,7 +167,7 @@ def _matrix(names: Sequence[str], factors: Sequence[str]) -> tuple[Any, Any, flo
 
     letter = 0.085  # inches, a generous guess: the page chooses the font
     longest = max((len(factor) for factor in factors), default=0)
-    column, row = float(np.clip(letter * longest + 0.12, 0.5, 1.0)), 0.31
+    column, row = float(np.clip(letter * longest + 0.12, 0.62, 1.0)), 0.33
     turned = letter * longest > column
     left = 0.11 + letter * max((len(name) for name in names), default=0)
     top = 0.2 + 0.72 * letter * longest if turned else 0.3

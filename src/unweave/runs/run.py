@@ -15,7 +15,7 @@ from torch import nn
 from unweave.core.batch import Batch
 from unweave.core.codes import Codes
 from unweave.core.dataspec import DataSpec
-from unweave.core.errors import DataError, RunError, UnweaveError
+from unweave.core.errors import DataError, RunError, unknown_name
 from unweave.core.files import replacing, write_json, write_text
 from unweave.core.system import SYSTEMS, System
 from unweave.data import DATA, DataSet, Split
@@ -23,6 +23,7 @@ from unweave.operations import OPERATIONS, Inputs, Shown
 from unweave.runs.checkpoint import checkpoint_step, load_weights
 from unweave.runs.log import read_log
 from unweave.runs.manifest import Manifest, read_manifest
+from unweave.runs.progress import score_bar
 
 if TYPE_CHECKING:
     from unweave.metrics import Evaluation
@@ -136,14 +137,16 @@ class Run:
         ]
         return Codes.concatenate(parts)
 
-    def encode(self, split: str = "test", most: int = REFERENCE_ROWS) -> Codes:
-        """Encode up to `most` random rows of a split and keep the codes in codes.npz."""
-        available = self.split_rows()
-        if split not in (*available, "all"):
-            raise UnweaveError(f"unknown split {split!r}: this run has {', '.join(available)} and all")
-        rows = np.arange(len(self.dataset())) if split == "all" else available[split]
-        if len(rows) == 0:
-            raise DataError(f"the {split} split is empty: choose another, or train with another split")
+    def encode(self, split: str | None = None, most: int = REFERENCE_ROWS) -> Codes:
+        """Encode up to `most` random rows of a split and keep the codes in codes.npz.
+
+        split: train, validation, test, held_out or all; the test rows when not given, all when there are none
+        """
+        available = {**self.split_rows(), "all": np.arange(len(self.dataset()))}
+        split = split or ("test" if "test" in available else "all")
+        if split not in available:
+            raise unknown_name("split of this run", split, available)
+        rows = available[split]
         if len(rows) > most:
             rows = np.sort(np.random.default_rng(self.manifest.seed).choice(rows, most, replace=False))
         codes = self.encode_rows(rows)
@@ -201,7 +204,9 @@ class Run:
         codes, rows = self._read_codes()
         factors = self.dataset().factors
         known = None if factors is None else factors.take(rows)
-        result = evaluate(codes, known, scores=scores, rng=self.manifest.seed, progress=progress)
+        result = evaluate(
+            codes, known, scores=scores, rng=self.manifest.seed, progress=score_bar() if progress else None
+        )
         record = {"evaluation": result.to_dict(), "reconstruction": self.reconstruction(), "rows": len(rows)}
         write_json(self.path / "scores.json", record)
         write_text(self.path / "scores.csv", result.to_csv())

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import shutil
-import sys
 import time
 import warnings
 from collections.abc import Mapping
@@ -28,6 +27,7 @@ from unweave.runs.batches import Batches
 from unweave.runs.checkpoint import checkpoint_step, load_optimisers, load_weights, save_checkpoint, save_weights
 from unweave.runs.log import TrainingLog
 from unweave.runs.manifest import Manifest, environment
+from unweave.runs.progress import bar
 from unweave.runs.run import Run
 
 # Streams of random numbers that must not overlap: initial weights, order of data, noise in training.
@@ -110,7 +110,6 @@ def resume(
     if steps is not None:
         settings = {**manifest.settings, "training": {**manifest.settings["training"], "steps": steps}}
         manifest = manifest.override({"settings": settings})
-        write_json(handle.path / "run.json", manifest.to_dict())
     state = handle.path / "state.safetensors"
     start = checkpoint_step(state) if state.exists() else 0
     torch.manual_seed(derive_seed(manifest.seed, _WEIGHTS))
@@ -121,6 +120,7 @@ def resume(
     if start > wanted:
         raise RunError(f"{handle.path} has {start} steps already: ask for more than that, e.g. --steps {2 * start}")
     if start < wanted:
+        write_json(handle.path / "run.json", manifest.to_dict())
         batches = _batches(handle.dataset(), handle.split_rows()["train"], built, manifest, start)
         _fit(handle.path, manifest, built, batches, progress)
     return Run(handle.path, manifest, dataset=handle.dataset(), system=built.eval(), modules=modules)
@@ -260,10 +260,7 @@ class _Progress(pl.Callback):
         self.title, self.start, self.steps = title, start, steps
 
     def on_train_start(self, trainer: Any, module: Any) -> None:
-        from tqdm import tqdm
-
-        interval = 0.2 if sys.stderr.isatty() else 15.0
-        self.bar = tqdm(total=self.steps, initial=self.start, desc=self.title, unit="step", mininterval=interval)
+        self.bar = bar(self.title, self.steps, self.start)
 
     def on_train_batch_end(self, trainer: Any, module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
         if module.step % 50 == 0:

@@ -1,0 +1,30 @@
+"""Progress of long work on the terminal."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+
+def bar(title: str, total: int, initial: int = 0, unit: str = "step") -> Any:
+    """A tqdm bar that redraws often on a terminal and writes few lines into a file."""
+    from tqdm import tqdm
+
+    interval = 0.2 if sys.stderr.isatty() else 15.0
+    return tqdm(total=total, initial=initial, desc=title, unit=unit, mininterval=interval)
+
+
+def score_bar() -> Callable[[str, int, int], None]:
+    """What `unweave.metrics.evaluate` calls with (score, its number, how many there are)."""
+    shown: dict[str, Any] = {}
+
+    def advance(name: str, number: int, total: int) -> None:
+        if "bar" not in shown:
+            shown["bar"] = bar("scoring", total, unit="score")
+        shown["bar"].update(number - shown["bar"].n)
+        shown["bar"].set_postfix_str(name, refresh=True)
+        if number >= total:
+            shown["bar"].close()
+
+    return advance

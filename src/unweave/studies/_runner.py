@@ -1,0 +1,162 @@
+"""Run a study: train what is missing, go on with what was stopped, score, and write one table.
+
+Each run is a process of its own with its share of the cores. Finished runs are reused, so that a study can be stopped
+and started again at any time.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from unweave.core.errors import UnweaveError
+from unweave.core.files import write_json, write_text
+from unweave.runs.manifest import environment
+from unweave.studies._study import STUDIES, PlannedRun, Study
+
+
+def run_study(
+    name: str,
+    *,
+    folder: Path,
+    out: Path,
+    seeds: int = 3,
+    steps: int | None = None,
+    jobs: int = 1,
+    say: Callable[[str], None] = print,
+) -> Path:
+    """Train and score all runs of a study in `folder`; write results.json, results.md and the logs to `out`."""
+    study = STUDIES[name]
+    steps = steps or study.steps
+    planned = study.plan(seeds, steps)
+    threads = max(1, (os.cpu_count() or 1) // jobs)
+    began = time.monotonic()
+    say(f"{name}: {len(planned)} runs of {steps} steps, {jobs} at a time with {threads} threads each, in {folder}")
+
+    def make(run: PlannedRun) -> None:
+        clock = time.monotonic()
+        complete(run, folder, threads)
+        say(f"{run.name}: done in {time.monotonic() - clock:.0f} s")
+
+    with ThreadPoolExecutor(jobs) as pool:
+        list(pool.map(make, planned))
+    records = [record(run, folder) for run in planned]
+    command = f"unweave study {name} --seeds {seeds} --steps {steps} --jobs {jobs}"
+    result = {
+        "study": name,
+        "command": command,
+        "commit": _commit(),
+        "date": datetime.now(timezone.utc).strftime("%Y-%m-%d"),
+        "seconds": round(time.monotonic() - began),
+        "environment": environment(),
+        "runs": records,
+    }
+    out.mkdir(parents=True, exist_ok=True)
+    write_json(out / "results.json", result)
+    write_text(out / "results.md", table(study, records, command))
+    for run in planned:
+        write_text(out / "logs" / f"{run.name}.csv", (folder / run.name / "log.csv").read_text(encoding="utf-8"))
+    return out / "results.md"
+
+
+def complete(run: PlannedRun, folder: Path, threads: int) -> None:
+    """Train (or resume) and score one run in a process of its own, unless that has been done."""
+    path = folder / run.name
+    if (path / "scores.json").exists():
+        return
+    if (path / "run.json").exists():
+        _command(path, threads, "resume", str(path), "--quiet")
+    else:
+        settings = {**run.settings, **{f"data.{key}": value for key, value in run.data_settings.items()}}
+        words = [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
+        preset = ["--preset", run.preset] if run.preset else []
+        options = ["--seed", str(run.seed), "--threads", str(threads), "--quiet", "--run", str(path)]
+        _command(path, threads, "train", run.system, "--data", run.data, *preset, *words, *options)
+    _command(path, threads, "evaluate", str(path), "--quiet")
+
+
+def _command(path: Path, threads: int, *words: str) -> None:
+    env = {**os.environ, "OMP_NUM_THREADS": str(threads), "LOKY_MAX_CPU_COUNT": str(threads)}
+    done = subprocess.run([sys.executable, "-m", "unweave.cli", *words], capture_output=True, text=True, env=env)
+    if done.returncode:
+        last = (done.stderr.strip().splitlines() or ["no message"])[-1]
+        raise UnweaveError(f"`unweave {shlex.join(words)}` failed: {last}; mend it, then start the study again")
+
+
+def record(run: PlannedRun, folder: Path) -> dict[str, Any]:
+    """The numbers of one finished run."""
+    path = folder / run.name
+    kept = json.loads((path / "scores.json").read_text(encoding="utf-8"))
+    log = (path / "log.csv").read_text(encoding="utf-8").strip().splitlines()
+    final = dict(zip(log[0].split(","), map(float, log[-1].split(",")), strict=True))
+    return {
+        "row": run.row,
+        "seed": run.seed,
+        "settings": dict(run.settings),
+        "training_seconds": final["seconds"],
+        "reconstruction": kept["reconstruction"],
+        "scores": {name: score["value"] for name, score in kept["evaluation"]["scores"].items()},
+        "parts": {
+            f"{name}/{part}": value
+            for name, score in kept["evaluation"]["scores"].items()
+            for part, value in score["parts"].items()
+            if isinstance(value, float)
+        },
+        "information": kept["evaluation"]["scores"].get("information", {}).get("parts", {}),
+    }
+
+
+def table(study: Study, records: list[dict[str, Any]], command: str) -> str:
+    """Markdown: mean and standard deviation over seeds for each row, then every run on its own."""
+    columns: list[tuple[str, Callable[[dict[str, Any]], float]]] = [
+        ("reconstruction (nats)", lambda r: r["reconstruction"]["nats"]),
+        ("MSE x 1000", lambda r: 1000 * r["reconstruction"]["mse"]),
+        *((name.replace("/", " "), _reader(name)) for name in study.scores),
+    ]
+    head = [name for name, _ in columns]
+    rows = list(dict.fromkeys(r["row"] for r in records))
+    means = [[row, *(_spread(read(r) for r in records if r["row"] == row) for _, read in columns)] for row in rows]
+    singles = [[f"{r['row']}, seed {r['seed']}", *(f"{read(r):.3f}" for _, read in columns)] for r in records]
+    seeds = len({r["seed"] for r in records})
+    return "\n".join(
+        [
+            f"Mean and standard deviation over {seeds} seeds. Made by `{command}`.",
+            "",
+            *_markdown(["system", *head], means),
+            "",
+            "Every run:",
+            "",
+            *_markdown(["run", *head], singles),
+            "",
+        ]
+    )
+
+
+def _reader(name: str) -> Callable[[dict[str, Any]], float]:
+    kind = "parts" if "/" in name else "scores"
+    return lambda r: float(r[kind].get(name, float("nan")))
+
+
+def _spread(values: Iterable[float]) -> str:
+    values = list(values)
+    deviation = statistics.stdev(values) if len(values) > 1 else float("nan")
+    return f"{statistics.fmean(values):.3f} ± {deviation:.3f}"
+
+
+def _markdown(head: list[str], rows: list[list[str]]) -> list[str]:
+    return [f"| {' | '.join(cells)} |" for cells in (head, ["---"] * len(head), *rows)]
+
+
+def _commit() -> str:
+    done = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True)
+    return done.stdout.strip() or "unknown"

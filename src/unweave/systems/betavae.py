@@ -1,0 +1,93 @@
+"""beta-VAE (Higgins et al. 2017).
+
+    p(z) = N(0, I)            z: D latent dimensions
+    p(x|z) = likelihood(decoder(z))
+    q(z|x) = N(mean(x), diag(std(x)^2))
+
+Objective (Burgess et al. 2018, eq. 5, as a cost): -E_q[log p(x|z)] + beta KL(q(z|x) || p(z)).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
+
+from torch import nn
+
+from unweave.core.batch import Batch
+from unweave.core.block import Block
+from unweave.core.capabilities import Decodes, Encodes, Samples
+from unweave.core.card import Card
+from unweave.core.dataspec import DataSpec
+from unweave.core.schedule import Weight
+from unweave.core.system import System
+from unweave.core.terms import Terms
+from unweave.core.trace import Trace
+from unweave.objectives.elbo import kl, reconstruction
+from unweave.systems._burgess import BURGESS
+from unweave.systems._networks import QUICK, GaussianNetworks, NetworkConfig
+
+
+class BetaVAEConfig(NetworkConfig):
+    """Settings of the beta-VAE."""
+
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "quick": {**QUICK, "beta": 4.0},
+        # beta = 4 is the value of Esmaeili et al. 2019, table 3. They and Burgess et al. give no number of steps.
+        "paper": {**BURGESS, "beta": 4.0, "training.batch_size": 64, "training.steps": 300_000},
+    }
+
+    beta: Weight = 4.0
+    """Weight of the KL; 1 is the VAE, more than 1 narrows the code."""
+    estimator: Literal["analytic", "sampled"] = "analytic"
+    """How the KL is computed: in closed form, or from the sample that is decoded."""
+
+
+class BetaVAE(System, Encodes, Decodes, Samples):
+    """beta-VAE: a VAE that pays more for every nat of its code."""
+
+    card = Card(
+        summary="VAE with a weight on the KL",
+        paper="Higgins et al., beta-VAE: Learning Basic Visual Concepts with a Constrained Variational Framework, "
+        "ICLR 2017",
+        bibtex="""@inproceedings{higgins2017betavae,
+  title = {beta-{VAE}: Learning Basic Visual Concepts with a Constrained Variational Framework},
+  author = {Higgins, Irina and Matthey, Loic and Pal, Arka and Burgess, Christopher and Glorot, Xavier and
+            Botvinick, Matthew and Mohamed, Shakir and Lerchner, Alexander},
+  booktitle = {International Conference on Learning Representations},
+  year = {2017}
+}""",
+        needs="observations",
+    )
+    config_class = BetaVAEConfig
+    config: BetaVAEConfig
+
+    def __init__(
+        self,
+        config: BetaVAEConfig,
+        spec: DataSpec,
+        encoder: nn.Module | None = None,
+        decoder: nn.Module | None = None,
+    ):
+        super().__init__(config, spec)
+        self.networks = GaussianNetworks(config, spec, encoder, decoder)
+
+    @property
+    def blocks(self) -> tuple[Block, ...]:
+        return (self.networks.block,)
+
+    def infer(self, q: Trace, batch: Batch) -> None:
+        q.sample("z", self.networks.posterior(batch.observations))
+
+    def generate(self, p: Trace, context: Batch) -> None:
+        z = p.sample("z", self.networks.prior())
+        p.sample("x", self.networks.observation(z))
+
+    def objective(self, player: str, batch: Batch, step: int) -> Terms:
+        """reconstruction + beta kl."""
+        q = self.posterior(batch)
+        p = self.joint(q.as_given(x=batch.observations), batch)
+        return Terms(
+            {"reconstruction": reconstruction(p), "kl": kl(q, p, "z", estimator=self.config.estimator)},
+            {"kl": self.config.beta},
+        )

@@ -1,0 +1,106 @@
+"""VAE with controlled capacity increase (Burgess et al. 2018).
+
+    p(z) = N(0, I)            z: D latent dimensions
+    p(x|z) = likelihood(decoder(z))
+    q(z|x) = N(mean(x), diag(std(x)^2))
+
+Objective (eq. 8, as a cost): -E_q[log p(x|z)] + gamma |KL(q(z|x) || p(z)) - C|, where C grows with the training step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
+
+import torch
+from torch import nn
+
+from unweave.core.batch import Batch
+from unweave.core.block import Block
+from unweave.core.capabilities import Decodes, Encodes, Samples
+from unweave.core.card import Card
+from unweave.core.dataspec import DataSpec
+from unweave.core.schedule import Weight, at_step, parse_schedule
+from unweave.core.system import System
+from unweave.core.terms import Terms
+from unweave.core.trace import Trace
+from unweave.objectives.capacity import capacity_gap
+from unweave.objectives.elbo import kl, reconstruction
+from unweave.systems._burgess import BURGESS
+from unweave.systems._networks import QUICK, GaussianNetworks, NetworkConfig
+
+
+class CapacityConfig(NetworkConfig):
+    """Settings of the VAE with controlled capacity."""
+
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "quick": {**QUICK, "gamma": 100.0, "capacity": "linear(0, 25, 5000)"},
+        # Appendix A.2, dSprites. The paper gives neither the batch size nor the steps after C has reached 25.
+        "paper": {
+            **BURGESS,
+            "gamma": 1000.0,
+            "capacity": "linear(0, 25, 100000)",
+            "training.batch_size": 64,
+            "training.steps": 100_000,
+        },
+    }
+
+    gamma: Weight = 1000.0
+    """Weight of the distance between KL and C."""
+    capacity: Weight = parse_schedule("linear(0, 25, 2500)")
+    """C: the nats of KL to aim for, at least 0."""
+    estimator: Literal["analytic", "sampled"] = "analytic"
+    """How the KL is computed: in closed form, or from the sample that is decoded."""
+
+
+class CapacityVAE(System, Encodes, Decodes, Samples):
+    """A VAE whose KL is held at a target that grows during training."""
+
+    card = Card(
+        summary="VAE whose KL follows a growing target",
+        paper="Burgess et al., Understanding disentangling in beta-VAE, 2018",
+        bibtex="""@misc{burgess2018understanding,
+  title = {Understanding disentangling in {$\\beta$-VAE}},
+  author = {Burgess, Christopher P. and Higgins, Irina and Pal, Arka and Matthey, Loic and Watters, Nick and
+            Desjardins, Guillaume and Lerchner, Alexander},
+  year = {2018},
+  eprint = {1804.03599},
+  archivePrefix = {arXiv}
+}""",
+        needs="observations",
+    )
+    config_class = CapacityConfig
+    config: CapacityConfig
+
+    def __init__(
+        self,
+        config: CapacityConfig,
+        spec: DataSpec,
+        encoder: nn.Module | None = None,
+        decoder: nn.Module | None = None,
+    ):
+        super().__init__(config, spec)
+        self.networks = GaussianNetworks(config, spec, encoder, decoder)
+
+    @property
+    def blocks(self) -> tuple[Block, ...]:
+        return (self.networks.block,)
+
+    def infer(self, q: Trace, batch: Batch) -> None:
+        q.sample("z", self.networks.posterior(batch.observations))
+
+    def generate(self, p: Trace, context: Batch) -> None:
+        z = p.sample("z", self.networks.prior())
+        p.sample("x", self.networks.observation(z))
+
+    def objective(self, player: str, batch: Batch, step: int) -> Terms:
+        """reconstruction + gamma capacity_gap; the gap is of the batch's mean KL."""
+        q = self.posterior(batch)
+        p = self.joint(q.as_given(x=batch.observations), batch)
+        divergence = kl(q, p, "z", estimator=self.config.estimator)
+        capacity = at_step(self.config.capacity, step)
+        return Terms(
+            {"reconstruction": reconstruction(p), "capacity_gap": capacity_gap(divergence, capacity)},
+            {"capacity_gap": self.config.gamma},
+            {"kl": divergence, "capacity": torch.tensor(capacity)},
+        )

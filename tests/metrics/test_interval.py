@@ -1,0 +1,69 @@
+"""Intervals against closed forms, SciPy and the share of samples in which they hold the truth."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from unweave.core.errors import MetricError
+from unweave.metrics._interval import bootstrap_interval, generator, repeat_interval
+
+
+def test_bootstrap_of_a_mean_is_the_normal_interval():
+    data = np.random.default_rng(0).normal(size=2000)
+    low, high = bootstrap_interval(lambda rows: data[rows].mean(), 2000, np.random.default_rng(1), repeats=4000)
+    reach = 1.96 * data.std() / np.sqrt(2000)
+    assert low == pytest.approx(data.mean() - reach, abs=0.1 * reach)
+    assert high == pytest.approx(data.mean() + reach, abs=0.1 * reach)
+
+
+def test_bootstrap_holds_the_truth_about_as_often_as_it_says():
+    rng = np.random.default_rng(2)
+    held = 0
+    for _ in range(200):
+        data = rng.exponential(size=80)
+        low, high = bootstrap_interval(lambda rows, data=data: data[rows].mean(), 80, rng, level=0.9)
+        held += low <= 1.0 <= high
+    assert 0.82 <= held / 200 <= 0.95
+
+
+def test_bootstrap_draws_with_replacement_and_the_level_is_the_share_between():
+    seen = []
+    low, high = bootstrap_interval(
+        lambda rows: seen.append(rows) or float(len(seen)), 50, np.random.default_rng(3), repeats=100, level=0.5
+    )
+    assert all(len(rows) == 50 and rows.min() >= 0 and rows.max() < 50 for rows in seen)
+    assert np.mean([len(np.unique(rows)) for rows in seen]) == pytest.approx(50 * (1 - np.exp(-1)), abs=2)
+    assert (low, high) == (25.75, 75.25)
+
+
+def test_bootstrap_centre_shifts_bounds_cut_and_nan_does_not_count():
+    values = iter([5.0, np.nan, 6.0, 7.0])
+    low, high = bootstrap_interval(
+        lambda rows: next(values), 3, np.random.default_rng(0), repeats=4, centre=0.5, bounds=(0.0, 10.0)
+    )
+    assert low == 0.0
+    assert high == pytest.approx(1.45)
+
+
+def test_repeats_give_the_student_interval():
+    values = [0.3, 0.5, 0.45, 0.6]
+    expected = stats.t.interval(0.9, 3, loc=np.mean(values), scale=stats.sem(values))
+    assert repeat_interval(values, 0.9) == pytest.approx(expected)
+    assert repeat_interval([1.0, 1.0]) == (1.0, 1.0)
+    assert repeat_interval([0.99, 1.0], bounds=(0.0, 1.0))[1] == 1.0
+
+
+def test_too_few_repeats_and_impossible_levels_are_errors():
+    with pytest.raises(MetricError, match="at least 2"):
+        repeat_interval([1.0])
+    with pytest.raises(MetricError, match="at least 2"):
+        bootstrap_interval(lambda rows: 0.0, 3, np.random.default_rng(0), repeats=1)
+    with pytest.raises(MetricError, match="level"):
+        repeat_interval([1.0, 2.0], level=95)
+
+
+def test_generator_knows_its_seed_and_keeps_a_given_generator():
+    rng, seed = generator(7)
+    assert seed == 7
+    assert rng.random() == np.random.default_rng(7).random()
+    assert generator(rng) == (rng, None)

@@ -1,0 +1,164 @@
+"""The command line as a person meets it: help at once, lists, one-line errors with exit code 2."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from unweave.cli import main
+from unweave.runs import train
+
+COMMANDS = [
+    "train",
+    "resume",
+    "encode",
+    "evaluate",
+    "traverse",
+    "reconstruct",
+    "interpolate",
+    "swap",
+    "sample",
+    "report",
+]
+COMMANDS += ["cite", "systems", "data", "metrics", "operations", "study", "studies", "demo"]
+SMALL = {"nets.hidden": [16], "training.steps": 3, "training.batch_size": 8}
+
+
+def call(*words):
+    """(exit code, nothing) of a command run in this process."""
+    with pytest.raises(SystemExit) as stopped:
+        main(list(words))
+    return stopped.value.code
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("cli") / "run"
+    train("vae", "digits", settings=SMALL, run=folder, progress=False, threads=1)
+    return folder
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help(command, capsys):
+    assert call(command, "--help") == 0
+    assert f"Usage: unweave {command}" in capsys.readouterr().out
+
+
+def test_help_lists_all_commands(capsys):
+    assert call("--help") == 0
+    shown = capsys.readouterr().out
+    assert all(f"\n  {command} " in shown for command in COMMANDS)
+
+
+@pytest.mark.parametrize(
+    ("listed", "some"),
+    [("systems", "hfvae"), ("data", "dsprites"), ("metrics", "mig"), ("operations", "swap"), ("studies", "dsprites")],
+)
+def test_lists(listed, some, capsys):
+    assert call(listed) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert any(line.startswith(some + " ") and len(line) > len(some) + 10 for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["train", "betvae", "--data", "digits"], "unknown system 'betvae': did you mean 'betavae'"),
+        (["train", "vae", "--data", "dsprite"], "unknown data set 'dsprite': did you mean 'dsprites'"),
+        (["train", "vae", "--data", "digits", "--preset", "quik"], "unknown preset 'quik'"),
+        (["train", "vae", "--data", "digits", "--set", "latnet=3"], "unknown setting 'latnet': did you mean 'latent'"),
+        (["train", "vae", "--data", "digits", "--set", "latent"], "write name=value"),
+        (["train", "vae", "--data", "digits", "--set", "data.shap=3"], "unknown setting of Digits 'shap'"),
+        (["train", "vae", "--data", "digits", "--set", "split.trian=3"], "unknown setting 'trian'"),
+        (["train", "vae", "--data", "digits", "--device", "cuda"], "device 'cuda' is not available"),
+        (["train", "vae"], "Missing option '--data'"),
+        (["trian"], "No such command 'trian'"),
+        (["evaluate", "nowhere"], "there is no run at nowhere"),
+        (["report", "nowhere"], "there is no run at nowhere"),
+        (["cite", "migg"], "did you mean 'mig'"),
+        (["study", "dsprits"], "unknown study 'dsprits': did you mean 'dsprites'"),
+    ],
+)
+def test_mistakes_are_one_line_and_exit_code_2(words, message, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    assert call(*words) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.startswith("error: ")
+    assert error.count("\n") == 1
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["evaluate", "RUN", "--score", "migg"], "unknown score 'migg': did you mean 'mig'"),
+        (["traverse", "RUN", "--dims", "y[0]"], "unknown"),
+        (["traverse", "RUN", "--steps", "many"], "steps"),
+        (["swap", "RUN", "--blocks", "stlye"], "unknown"),
+        (["reconstruct", "RUN", "--rows", "a,b"], "cannot read the rows 'a,b'"),
+        (["reconstruct", "RUN", "--rows", "99999"], "rows 0 to 1796"),
+        (["reconstruct", "RUN", "--out", "picture.tiff"], "pictures are .png or .gif"),
+        (["encode", "RUN", "--split", "tset"], "did you mean 'test'"),
+        (["evaluate", "RUN", "--factors", "f.csv"], "--factors goes with a file of codes"),
+        (["resume", "RUN", "--steps", "1"], "has 3 steps already"),
+    ],
+)
+def test_mistakes_with_a_run(words, message, capsys, run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert call(*(str(run) if word == "RUN" else word for word in words)) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
+
+
+def test_from_training_to_report(tmp_path, capsys):
+    folder = tmp_path / "run"
+    settings = ["--set", "nets.hidden=[16]", "--set", "training.steps=4", "--set", "training.batch_size=8"]
+    assert call("train", "tcvae", "--data", "digits", *settings, "--run", str(folder), "--quiet", "--threads", "1") == 0
+    assert f"next: unweave evaluate {folder}" in capsys.readouterr().out
+    assert call("evaluate", str(folder), "--score", "mig", "--score", "sap", "--quiet") == 0
+    assert "mig" in capsys.readouterr().out
+    assert call("traverse", str(folder), "--steps", "3", "--rows", "0,5") == 0
+    assert call("report", str(folder)) == 0
+    assert call("cite", str(folder)) == 0
+    assert "@" in capsys.readouterr().out
+    made = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+    expected = (
+        "run.json environment.json log.csv state.safetensors weights.safetensors codes.npz scores.json scores.csv"
+    )
+    expected += " report.html citations.bib pictures/traverse.png pictures/traverse.gif"
+    assert set(expected.split()) <= made
+    assert any(name.startswith("tensorboard/") for name in made)
+
+
+def test_codes_of_any_model(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    factors = rng.integers(0, 4, (300, 2))
+    np.save(tmp_path / "codes.npy", factors + 0.05 * rng.normal(size=(300, 2)))
+    lines = ["a,b", *(f"{a},{b}" for a, b in factors)]
+    (tmp_path / "factors.csv").write_text("\n".join(lines))
+    words = [
+        "evaluate",
+        str(tmp_path / "codes.npy"),
+        "--factors",
+        str(tmp_path / "factors.csv"),
+        "--score",
+        "mig",
+        "--quiet",
+    ]
+    assert call(*words) == 0
+    assert "mig" in capsys.readouterr().out
+    (tmp_path / "codes.npy").write_bytes(b"not an array")
+    assert call(*words) == 2
+    assert "cannot read codes" in capsys.readouterr().err
+
+
+def test_no_traceback_in_a_process_of_its_own(tmp_path):
+    words = [sys.executable, "-m", "unweave.cli", "train", "vae", "--data", str(tmp_path)]
+    done = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: ")
+    assert "Traceback" not in done.stderr
