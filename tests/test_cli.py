@@ -69,7 +69,7 @@ def test_lists(listed, some, capsys):
         (["train", "vae", "--data", "digits", "--preset", "quik"], "unknown preset 'quik'"),
         (["train", "vae", "--data", "digits", "--set", "latnet=3"], "unknown setting 'latnet': did you mean 'latent'"),
         (["train", "vae", "--data", "digits", "--set", "latent"], "write name=value"),
-        (["train", "vae", "--data", "digits", "--set", "data.shap=3"], "unknown setting of Digits 'shap'"),
+        (["train", "vae", "--data", "blobs", "--set", "data.sigm=3"], "unknown setting 'sigm': did you mean 'sigma'"),
         (["train", "vae", "--data", "digits", "--set", "split.trian=3"], "unknown setting 'trian'"),
         (["train", "vae", "--data", "digits", "--device", "cuda"], "device 'cuda' is not available"),
         (["train", "vae"], "Missing option '--data'"),

@@ -1,6 +1,6 @@
 """Every command and snippet in the README and the docs runs as written, only shorter.
 
-Training commands get three steps of eight observations; `evaluate` gets one quick score; a run that a page only refers to
+Training commands get three steps of eight observations; `evaluate` gets one quick score; a run a page only refers to
 is a small one made here.
 """
 

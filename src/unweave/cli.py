@@ -339,6 +339,28 @@ def operations() -> None:
 
 
 @cli.command()
+@click.argument("name")
+@click.option("--seeds", default=3, show_default=True, type=click.IntRange(min=1), help="Seeds 0, 1, ... of each row.")
+@click.option("--steps", type=click.IntRange(min=1), help="Training steps of each run [the study's own].")
+@click.option("--jobs", default=1, show_default=True, type=click.IntRange(min=1), help="Runs at a time.")
+@click.option("--folder", type=click.Path(path_type=Path), help="Where the runs go [runs/NAME].")
+@click.option("--out", type=click.Path(path_type=Path), help="Where table, numbers and logs go [docs/evidence/NAME].")
+def study(name: str, folder: Path | None, out: Path | None, **options: Any) -> None:
+    """Train and score all runs of a study and tabulate them; stopped and started again, it goes on."""
+    from unweave.studies._runner import run_study
+
+    written = run_study(
+        name,
+        folder=folder or Path("runs") / name,
+        out=out or Path("docs") / "evidence" / name,
+        say=lambda line: click.echo(line, err=True),
+        **options,
+    )
+    click.echo(written.read_text(encoding="utf-8"))
+    click.echo(written)
+
+
+@cli.command()
 @click.option(
     "--run",
     "folder",

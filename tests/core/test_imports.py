@@ -17,7 +17,7 @@ ALLOWED = {
     "systems": {"core", "objectives", "nets"},
     "runs": {"core", "data", "metrics", "operations", "report"},
     "studies": {"core", "runs"},
-    "report": {"core", "metrics", "operations", "runs"},
+    "report": {"core", "data", "metrics", "operations", "runs"},
 }
 
 

@@ -91,3 +91,7 @@ def test_values_with_one_row_are_left_out_and_too_few_are_an_error():
         explicitness(codes, np.array([0] * 20 + [1]))
     with pytest.raises(MetricError, match="at least 2"):
         explicitness(codes, np.arange(21) % 2, repeats=1)
+
+
+def test_page_runs(root, run_page):
+    assert run_page(root / "docs" / "metrics" / "explicitness.md") == 1

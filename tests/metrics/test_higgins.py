@@ -180,3 +180,8 @@ def test_bad_groups_and_settings_are_errors():
         higgins_fixed(factors, factors, train_groups=4)
     with pytest.raises(MetricError, match="at least 2 repeats"):
         higgins_fixed(factors, factors, repeats=1)
+
+
+@BOTH
+def test_page_runs(higgins, root, run_page):
+    assert run_page(root / "docs" / "metrics" / f"{higgins.name}.md") == 2

@@ -85,3 +85,7 @@ def test_too_few_rows_and_impossible_settings_are_errors():
         irs(np.arange(12.0), np.arange(12) % 2, quantile=0)
     with pytest.raises(MetricError, match="least_rows"):
         irs(np.arange(12.0), np.arange(12) % 2, least_rows=1)
+
+
+def test_page_runs(root, run_page):
+    assert run_page(root / "docs" / "metrics" / "irs.md") == 1

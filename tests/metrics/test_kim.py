@@ -131,3 +131,7 @@ def test_too_little_to_vote_on_is_an_error():
         kim(factors, factors, train_votes=3)
     with pytest.raises(MetricError, match="at least 2"):
         kim(factors, factors, rows_per_vote=1)
+
+
+def test_page_runs(root, run_page):
+    assert run_page(root / "docs" / "metrics" / "kim.md") == 2

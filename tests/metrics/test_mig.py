@@ -116,3 +116,7 @@ def test_few_rows_still_give_a_finite_score():
     score = mig(np.array([[0.0], [1.0], [2.0]]), np.array([[0], [1], [1]]))
     assert np.isfinite(score.value)
     assert np.isfinite(score.interval).all()
+
+
+def test_page_runs(root, run_page):
+    assert run_page(root / "docs" / "metrics" / "mig.md") == 1

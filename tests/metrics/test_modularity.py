@@ -90,3 +90,7 @@ def test_permuting_and_rescaling_dimensions_changes_nothing():
 def test_one_factor_is_an_error():
     with pytest.raises(MetricError, match="only one"):
         modularity(np.arange(10.0), np.arange(10) % 2)
+
+
+def test_page_runs(root, run_page):
+    assert run_page(root / "docs" / "metrics" / "modularity.md") == 1

@@ -126,3 +126,7 @@ def test_interval_is_that_of_new_rows():
     values = [sap(*sample(), repeats=2).value for _ in range(60)]
     low, high = sap(*sample()).interval
     assert (high - low) / (2 * 1.96 * np.std(values)) == pytest.approx(1.0, abs=0.35)
+
+
+def test_page_runs(root, run_page):
+    assert run_page(root / "docs" / "metrics" / "sap.md") == 1

@@ -12,6 +12,8 @@ import torch
 from torch import Tensor
 from torch.distributions import Categorical, Distribution, Independent, MultivariateNormal, Normal, constraints
 
+Shape = torch.Size | list[int] | tuple[int, ...]
+
 
 def normal(mean: Tensor, std: Tensor | float) -> Independent:
     """Factorised normal; the last axis is the event: mean (..., D), std (..., D) or a number."""
@@ -44,7 +46,7 @@ class Concrete(Distribution):
         self.logits = logits - logits.logsumexp(dim=-1, keepdim=True)
         super().__init__(logits.shape[:-1], logits.shape[-1:], validate_args=False)
 
-    def expand(self, batch_shape: torch.Size, _instance: Distribution | None = None) -> Concrete:
+    def expand(self, batch_shape: Shape, _instance: Distribution | None = None) -> Concrete:
         return Concrete(self.temperature, self.logits.expand(*batch_shape, *self.event_shape))
 
     @property
@@ -52,8 +54,8 @@ class Concrete(Distribution):
         """(..., K) category probabilities pi."""
         return self.logits.exp()
 
-    def rsample(self, sample_shape: torch.Size = torch.Size()) -> Tensor:  # noqa: B008 - torch's own signature
-        shape = self._extended_shape(sample_shape)
+    def rsample(self, sample_shape: Shape = torch.Size()) -> Tensor:  # noqa: B008 - torch's own signature
+        shape = self._extended_shape(torch.Size(sample_shape))
         uniform = torch.rand(shape, dtype=self.logits.dtype, device=self.logits.device)
         tiny = torch.finfo(uniform.dtype).tiny
         gumbel = -(-(uniform.clamp(min=tiny)).log()).clamp(min=tiny).log()

@@ -67,7 +67,8 @@ def parse_schedule(text: str) -> Schedule:
             f"cannot read {text!r}: expected a number or kind(start, end, steps[, delay]), e.g. linear(0, 4, 1000)"
         )
     names = ("start", "end", "steps", "delay")
-    return Schedule(kind=match.group(1), **{name: part.strip() for name, part in zip(names, parts, strict=False)})
+    fields = {name: part.strip() for name, part in zip(names, parts, strict=False)}
+    return Schedule.from_dict({"kind": match.group(1), **fields})
 
 
 def _read_weight(value: Any) -> Any:

@@ -114,8 +114,8 @@ class Trace:
         if not distribution.batch_shape and self.rows is not None:
             distribution = distribution.expand(torch.Size((self.rows,)))
         # A distribution that depends on an earlier draw has the sample axis already.
-        has_samples = self.samples is None or len(distribution.batch_shape) > 1
-        shape = torch.Size() if has_samples else torch.Size((self.samples,))
+        drawn_before = len(distribution.batch_shape) > 1
+        shape = torch.Size() if self.samples is None or drawn_before else torch.Size((self.samples,))
         if self.centred:
             value = centre(distribution)
             return value.expand(*shape, *value.shape)

@@ -189,7 +189,7 @@ def _reading(array: np.ndarray, found: Found, values: str, where: str) -> _Readi
         raise unknown_name("kind of values", values, ("auto", *get_args(Values)))
     kind: Values = values  # type: ignore[assignment]
     check_values(found, kind, array, where)
-    if max(-found.low, found.high) > np.finfo(np.float32).max:
+    if max(-found.low, found.high) > float(np.finfo(np.float32).max):
         raise DataError(f"{where} has values {found.range}, which 32-bit floats cannot hold: rescale the data")
     levels = None
     if kind in ("levels", "tokens"):

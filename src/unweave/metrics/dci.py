@@ -151,11 +151,17 @@ def _score(
     seeds = random.integers(2**31, size=(folds, factors))
     values = [np.unique(column[~np.isnan(column)]) for column in checked.factors.T]
     classify = [bool(kind) and len(v) <= most_classes for kind, v in zip(checked.discrete, values, strict=True)]
+    targets = [
+        np.searchsorted(v, column).astype(np.float64)
+        if as_class
+        else column  # classes by number, whatever their values
+        for v, column, as_class in zip(values, checked.factors.T, classify, strict=True)
+    ]
 
     def fit(g: int, k: int) -> tuple[np.ndarray, np.ndarray]:
         """(D,) importances trained without fold g; (2,) summed loss of its rows with them and with a constant."""
         train, test = present[:, k] & (fold != g), present[:, k] & (fold == g)
-        target, truth = checked.factors[train, k], checked.factors[test, k]
+        target, truth = targets[k][train], targets[k][test]
         if len(np.unique(target)) < 2:
             importance, guess = np.zeros(dimensions), np.full(len(truth), target.mean())
         else:

@@ -45,7 +45,7 @@ def explicitness(
     inverse_penalty: float = 1.0,
     repeats: int = 5,
 ) -> Score:
-    """Section 2 of the paper. Value 1 is best, 0 is chance (on few rows a little below 0 can happen).
+    """Section 3 of the paper. Value 1 is best, 0 is chance (on few rows a little below 0 can happen).
 
         explicitness = 1/K sum_k 1/V_k sum_v ( AUC_kv - 1/2 ) / (1/2)
 

@@ -45,7 +45,7 @@ def irs(
     least_rows: int = 10,
     repeats: int = 50,
 ) -> Score:
-    """Section 4 of the paper. Value 1 is best; noise is near 0.
+    """One factor of interest at a time, all others as nuisance. Value 1 is best; noise is near 0.
 
         IRS_dk = 1 - E_v [ max_{v_others} | E[z_d | do(v_k = v)] - E[z_d | do(v_k = v, v_others)] | ] / R_d
         R_d    = max | E[z_d] - E[z_d | do(all factors)] |

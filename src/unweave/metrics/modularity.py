@@ -46,7 +46,7 @@ def modularity(
     bins: int = BINS,
     repeats: int = 200,
 ) -> Score:
-    """Section 2 of the paper (deviation from an ideally modular dimension). Value 1 is best.
+    """Section 3 of the paper (deviation from an ideally modular dimension). Value 1 is best.
 
         modularity = mean_d 1 - sum_{k != k(d)} m_dk^2 / ( m_{d k(d)}^2 (K - 1) ),     k(d) = argmax_k m_dk
 

@@ -51,7 +51,7 @@ def total_correlation(
 
     "gaussian": -1/2 log det C, with C the correlation matrix of q(z) (of the codes, if there are no spreads). Exact if
                 q(z) is Gaussian; sees linear dependence only.
-    "mixture":  z_n ~ q(z|x_n) once for each row; q(z) and q(z_d) are mixtures of all rows' posteriors, its own included.
+    "mixture":  z_n ~ q(z|x_n) once for each row; q(z) and q(z_d) are mixtures of all posteriors, its own included.
                 Sees any dependence, but I(x; z) cannot come out above log N: if the own posterior has nearly all of
                 q(z_n) (`own_share` near 1), the estimate is too high, and the settings carry a note.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import zipfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -197,7 +197,7 @@ class Run:
                 squares += float(((site.distribution.mean - x) ** 2).flatten(1).mean(1).sum())
         return {"nats": nats / len(rows), "mse": squares / len(rows), "rows": len(rows)}
 
-    def evaluate(self, scores: Iterable[str] | None = None, progress: bool = False) -> Evaluation:
+    def evaluate(self, scores: Sequence[str] | None = None, progress: bool = False) -> Evaluation:
         """Score the kept codes and write scores.json and scores.csv."""
         from unweave.metrics import evaluate
 

@@ -26,7 +26,7 @@ from unweave.data import DataSet, DataSource, Split, source
 from unweave.runs.batches import Batches
 from unweave.runs.checkpoint import checkpoint_step, load_optimisers, load_weights, save_checkpoint, save_weights
 from unweave.runs.log import TrainingLog
-from unweave.runs.manifest import Manifest, environment
+from unweave.runs.manifest import Manifest, environment, read_manifest
 from unweave.runs.progress import bar
 from unweave.runs.run import Run
 
@@ -105,7 +105,7 @@ def resume(
     **modules: nn.Module,
 ) -> Run:
     """Go on with a run that was stopped, from its last checkpoint; `steps` trains it longer than it was meant to."""
-    handle = Run.open(run, data=data, **modules)
+    handle = Run(Path(run), read_manifest(Path(run)), dataset=data, modules=modules)
     manifest = handle.manifest
     if steps is not None:
         settings = {**manifest.settings, "training": {**manifest.settings["training"], "steps": steps}}
