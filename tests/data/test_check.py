@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from unweave.core.dataspec import DataSpec
 from unweave.core.errors import DataError
 from unweave.data import _check
-from unweave.data._check import Found, check_observations, check_support, check_values, first_outside
+from unweave.data._check import Found, check_observations, check_values, first_outside
 
 
 @pytest.fixture(autouse=True)
@@ -96,10 +95,3 @@ def test_first_outside_over_chunks():
     assert first_outside(array, 0, 1) is None
     array[[300, 333]] = 2
     assert first_outside(array, 0, 1) == 300
-
-
-def test_support_of_a_likelihood():
-    spec = DataSpec((1, 8, 8), "real", 10)
-    check_support("a", spec, "normal", ("real", "unit"))
-    with pytest.raises(DataError, match="'bernoulli' explains 'binary' or 'unit'"):
-        check_support("a", spec, "bernoulli", ("unit", "binary"))

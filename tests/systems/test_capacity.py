@@ -33,7 +33,6 @@ def test_gap_is_of_the_batch_and_not_of_each_example(bench):
 
 def test_gradient_pulls_the_kl_towards_the_target_from_both_sides(bench):
     def derivative(target):
-        """d loss / d (all log-variances): the KL falls when they rise towards 0."""
         system = bench.system("capacity", {"capacity": target, "gamma": 1e6})
         bench.objective(system).total().backward()
         return system.networks.head.linear.bias.grad

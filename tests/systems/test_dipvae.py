@@ -49,7 +49,7 @@ def test_running_covariance_pools_batches(bench):
     weights = weights / weights.sum()
     centred = means - weights @ means
     pooled = (weights[:, None] * centred).T @ centred
-    off_diagonal, diagonal = penalties(pooled)
+    off_diagonal, diagonal = penalties(pooled.tolist())
     assert terms.mean("off_diagonal").item() == pytest.approx(off_diagonal, abs=1e-9)
     assert terms.mean("diagonal").item() == pytest.approx(diagonal, abs=1e-9)
 
@@ -69,7 +69,7 @@ def test_variant_one_leaves_the_spreads_alone(bench):
         (terms.mean("off_diagonal") + terms.mean("diagonal")).backward()
         gradient = system.networks.head.linear.weight.grad
         assert gradient[:3].abs().sum() > 0  # rows of the means
-        assert (gradient[3:].abs().sum() > 0) is torch.tensor(moved).item() or bool(gradient[3:].any()) is moved
+        assert bool(gradient[3:].any()) is moved  # rows of the log-variances
 
 
 def test_past_is_a_constant(bench):

@@ -19,6 +19,7 @@ def build(bench, **settings):
     return bench.system("factorvae", {**SMALL, **settings})
 
 
+@torch.no_grad()
 def discriminate(system, z):
     """Logits of one code, layer by layer."""
     h = z

@@ -9,7 +9,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any, TypeVar, get_args, get_origin
+from pathlib import Path
+from types import UnionType
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
 import pydantic
 
@@ -81,15 +83,27 @@ def _read(value: Any, annotation: Any) -> Any:
     """Text as the field's type: JSON where it is JSON (numbers, lists, true, null), "a,b" for a list, else the text."""
     if not isinstance(value, str):
         return value
+    choices = _choices(annotation)
     # "none" may be one of a field's own words; where it is not, it means that nothing is set.
-    if value in ("None", "none") and value not in get_args(annotation):
+    if value in ("None", "none") and value not in choices:
         return None
-    listed = get_origin(annotation) is tuple
+    listed = any(get_origin(choice) is tuple for choice in choices)
+    if not listed and any(choice in (str, Path) for choice in choices):
+        return value  # text stays text, also when it looks like a number
     try:
         parsed = json.loads(value)
     except ValueError:
-        return _split_list(value) if listed else value
+        return _split_list(value) if listed and str not in choices else value
     return [parsed] if listed and not isinstance(parsed, list) else parsed
+
+
+def _choices(annotation: Any) -> tuple[Any, ...]:
+    """The alternatives of a type: `A | B` gives A and B, `Literal["a", "b"]` gives "a" and "b"."""
+    if get_origin(annotation) in (Union, UnionType, Literal):
+        return tuple(choice for argument in get_args(annotation) for choice in _choices(argument))
+    if get_origin(annotation) is Annotated:
+        return _choices(get_args(annotation)[0])
+    return (annotation,)
 
 
 def _split_list(text: str) -> list[str]:
@@ -115,6 +129,8 @@ def _teach(cls: type[Config], error: pydantic.ValidationError) -> ConfigError | 
     if first["type"] == "extra_forbidden":
         known = getattr(owner, "model_fields", cls.model_fields)
         return unknown_name(f"setting of {cls.__name__}", path[-1], known)
+    if first["type"] == "missing":
+        return ConfigError(f"setting {path[-1]!r} of {cls.__name__} is needed: give {path[-1]}=...")
     message = first["msg"].removeprefix("Value error, ")
     name = ".".join(part for part in path if not part.startswith(("function-", "constrained-", "tagged-", "literal")))
     if not name:

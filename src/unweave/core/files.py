@@ -13,9 +13,12 @@ from typing import Any
 
 @contextlib.contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """A temporary path in the same folder that takes the place of `path` when the block ends without an error."""
+    """A temporary path in the same folder that takes the place of `path` when the block ends without an error.
+
+    It has the suffix of `path`, because `np.save` and others add one to a name without it.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".partial")
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.stem}.partial-", suffix=path.suffix)
     os.close(handle)
     temporary = Path(name)
     try:

@@ -9,12 +9,12 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
-import secrets
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 from unweave.core.errors import DataError
+from unweave.core.files import replacing
 
 # Files whose checksum was found right, with size and time of change: each is read through once per process.
 _verified: set[tuple[Path, int, int, str]] = set()
@@ -36,25 +36,18 @@ def cache_dir() -> Path:
 def atomic_write(path: Path) -> Iterator[Path]:
     """A path beside `path` to write to; it takes the name `path` when the block ends well and is removed otherwise.
 
-    The suffix is kept, because `np.save` and others add one to a name without it. Missing folders are made.
+    An error says how to choose another cache folder.
 
         with atomic_write(cache_dir() / "dsprites" / "packed.npy") as temporary:
             np.save(temporary, packed)
     """
-    path = Path(path)
-    temporary = path.with_name(f".{path.stem}-{os.getpid()}-{secrets.token_hex(4)}{path.suffix}")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        yield temporary
-        temporary.replace(path)
+        with replacing(Path(path)) as temporary:
+            yield temporary
     except OSError as error:
         if error.errno in _CANNOT_WRITE:
             raise _cannot_write(path, error) from error
         raise
-    finally:
-        # After a good write the name is gone already; after a failure nothing may be left behind.
-        with suppress(OSError):
-            temporary.unlink(missing_ok=True)
 
 
 def fetch(filename: str, subfolder: str, urls: Sequence[str], checksum: str) -> Path:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from unweave.core.dataspec import DataSpec, Values
+from unweave.core.dataspec import Values
 from unweave.core.errors import DataError
 
 _CHUNK_BYTES = (
@@ -86,19 +86,6 @@ def check_values(found: Found, values: Values, array: np.ndarray, where: str) ->
         raise DataError(
             f"{where} has fractional values ({found.range}), but values={values!r} means {meaning}: "
             "round the data or choose another `values`"
-        )
-
-
-def check_support(name: str, spec: DataSpec, likelihood: str, accepts: Collection[Values]) -> None:
-    """Raise DataError unless a likelihood can explain data of these values.
-
-    name:    what the data are called in the message
-    accepts: the kinds of values that lie in the likelihood's support, e.g. ("binary", "unit") for Bernoulli
-    """
-    if spec.values not in accepts:
-        raise DataError(
-            f"{name} has {spec.values!r} values and the likelihood {likelihood!r} explains "
-            f"{' or '.join(repr(kind) for kind in sorted(accepts))}: choose another likelihood or load other values"
         )
 
 

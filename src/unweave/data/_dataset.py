@@ -50,7 +50,8 @@ class DataSet:
         """(n, *spec.shape) float32 observations of the given rows."""
         rows = np.asarray(rows, dtype=np.int64)
         if rows.size and (rows.min() < 0 or rows.max() >= len(self)):
-            raise DataError(f"row {int(rows.max())} of {self.name}: it has rows 0 to {len(self) - 1}")
+            wrong = int(rows.min()) if rows.min() < 0 else int(rows.max())
+            raise DataError(f"there is no row {wrong} in {self.name}: it has rows 0 to {len(self) - 1}")
         return self.read(rows)
 
     def take(self, rows: Rows) -> DataSet:

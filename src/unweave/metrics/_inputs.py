@@ -1,4 +1,4 @@
-"""Checked inputs of every score: arrays, `Codes` or `Factors` in; clean arrays out; one clear line when they do not fit."""
+"""Checked inputs of every score: arrays, `Codes` or `Factors` in, clean arrays out, one clear line otherwise."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def check(
     table = check_factors(factors, names, kinds)
     if len(table) != len(matrix):
         raise MetricError(
-            f"codes have {len(matrix)} rows and factors {len(table)}: both need one row per observation, in the same order"
+            f"codes have {len(matrix)} rows and factors {len(table)}: both need one row per observation, in one order"
         )
     if not table.names:
         raise MetricError("there are no factors: scores of codes alone are listed by `unweave metrics`")

@@ -1,6 +1,6 @@
 """What an operation is: a function of a trained system, inputs and typed parameters that shows something.
 
-Every manipulation is the same three steps: edit the mapping of blocks, run the generative program again, show the result.
+Every manipulation is the same three steps: edit the mapping of blocks, run the generative program, show the result.
 The parameter class is the command line, the notebook call and the web form at once.
 """
 
