@@ -16,7 +16,7 @@ from unweave.core.config import parse_assignments
 from unweave.core.errors import UnweaveError
 from unweave.operations import OPERATIONS
 
-DEMO_STEPS = 5000
+DEMO_STEPS = 6000
 
 
 class _Commands(click.Group):

@@ -140,7 +140,6 @@ def test_split_settings_from_the_command_line(factors):
     settings = Split().override({"train": "0.5", "hold_out": "shape=heart,x>=2; year=1990"})
     assert settings == Split(train=0.5, hold_out=["shape=heart,x>=2", "year=1990"])
     assert Split.from_dict(settings.to_dict()) == settings
-    assert Split().override({"hold_out": '["x=1", "x=2"]'}).hold_out == "x=1; x=2"
     text = hold_out_combinations(factors, settings.hold_out)
     np.testing.assert_array_equal(text, hold_out_combinations(factors, ["shape=heart,x>=2", "year=1990"]))
 

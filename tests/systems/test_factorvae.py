@@ -24,10 +24,8 @@ def discriminate(system, z):
     """Logits of one code, layer by layer."""
     h = z
     for layer in system.discriminator.layers:
-        if isinstance(layer, torch.nn.Linear):
-            h = layer.weight @ h + layer.bias
-        else:
-            h = torch.where(h > 0, h, 0.2 * h)
+        linear = isinstance(layer, torch.nn.Linear)
+        h = layer.weight @ h + layer.bias if linear else torch.where(h > 0, h, 0.2 * h)
     return h
 
 

@@ -67,6 +67,6 @@ def test_own_networks_are_used():
     spec = DataSpec((5,), "real", 40)
     encoder, decoder = torch.nn.Linear(5, 4), torch.nn.Linear(3, 5)
     system = VAE(VAEConfig(latent=3), spec, encoder=encoder, decoder=decoder)
-    assert system.networks.encoder is encoder
-    assert system.networks.decoder is decoder
+    assert system.networks.encoder.module is encoder
+    assert system.networks.decoder.module is decoder
     assert system.encode(Batch.of(torch.zeros(2, 5)))["z"].shape == (2, 3)

@@ -2,8 +2,8 @@
 
 q(z) = 1/N sum_n N(z; m_n, s_n) is a sum over spreads of (histogram of means) * (Gaussian of that spread), and each
 convolution is a product of Fourier transforms. The cost is that of one transform per distinct spread, not N per point.
-Means are put on the grid with cubic weights, which keep the first four moments. Spreads are put on a ladder of
-variances: between two rungs a component becomes a mixture of both with the same variance.
+Means are put on the grid points, and logarithms of variances on the rungs of a ladder, with the weights of cubic
+interpolation: a component between grid points and rungs becomes a sum over the 4 x 4 around it.
 """
 
 from __future__ import annotations
@@ -60,37 +60,35 @@ def mixture(means: np.ndarray, spreads: np.ndarray) -> Mixture:
     low = float((means - REACH * spreads).min()) - 2 * step
     points = int(np.ceil(((means + REACH * spreads).max() - low) / step)) + 3
     points = fft.next_fast_len(points, real=True)
-    start, weights = _cubic(means, low, step)
-
-    variances = _ladder(spreads)
-    rung = np.clip(np.searchsorted(variances, spreads**2, side="right") - 1, 0, max(len(variances) - 2, 0))
-    upper = (spreads**2 - variances[rung]) / (variances[rung + 1] - variances[rung]) if len(variances) > 1 else 0.0
-    upper = np.broadcast_to(upper, spreads.shape)
-    order = np.argsort(rung, kind="stable")
-    ends = np.searchsorted(rung[order], np.arange(len(variances) + 1))
+    cell, cell_weights = _cubic(means, low, step)
+    least, rung = 2 * np.log(spreads.min()), np.log(RUNG)
+    level, level_weights = _cubic(2 * np.log(spreads), least, rung)
+    order = np.argsort(level, kind="stable")
+    cells = np.stack([cell + j for j in range(4)])[:, order]
+    weights = np.stack(cell_weights)[:, order]
+    shares = np.stack(level_weights)[:, order]
+    first, last = int(level.min()), int(level.max()) + 3
+    ends = np.searchsorted(level[order], np.arange(first, last + 2))
 
     frequency = 2 * np.pi * fft.rfftfreq(points, step)
-    transform, carried = np.zeros(len(frequency), dtype=np.complex128), np.zeros(points)
-    for level, variance in enumerate(variances):
-        here = order[ends[level] : ends[level + 1]]
-        cells = np.concatenate([start[here] + j for j in range(4)])
-        shares = [np.concatenate([w[here] * part[here] for w in weights]) for part in (1 - upper, upper)]
-        histogram = carried + np.bincount(cells, shares[0], minlength=points)
-        carried = np.bincount(cells, shares[1], minlength=points).astype(np.float64)
-        transform += fft.rfft(histogram) * np.exp(-0.5 * variance * frequency**2)
+    transform = np.zeros(len(frequency), dtype=np.complex128)
+    waiting = np.zeros((4, points))  # histograms of this rung and the next three
+    for number, start in enumerate(ends[:-1]):
+        here = slice(start, ends[number + 1])
+        if start < ends[number + 1]:
+            for j in range(4):
+                deposit = (weights[:, here] * shares[j, here]).ravel()
+                waiting[j] += np.bincount(cells[:, here].ravel(), deposit, minlength=points)
+        variance = np.exp(least + (first + number) * rung)
+        if waiting[0].any():
+            transform += fft.rfft(waiting[0]) * np.exp(-0.5 * variance * frequency**2)
+        waiting = np.concatenate([waiting[1:], np.zeros((1, points))])
     density = fft.irfft(transform, points) / (len(means) * step)
     return Mixture(low, step, np.maximum(density, 0.0))
 
 
-def _ladder(spreads: np.ndarray) -> np.ndarray:
-    """Variances from the least to the greatest, at most a factor RUNG apart; a single one if all are equal."""
-    least, most = float(spreads.min()) ** 2, float(spreads.max()) ** 2
-    rungs = int(np.ceil(np.log(most / least) / np.log(RUNG)))
-    return np.geomspace(least, most, rungs + 1) if rungs > 0 else np.array([least])
-
-
 def _cubic(points: np.ndarray, low: float, step: float) -> tuple[np.ndarray, tuple[np.ndarray, ...]]:
-    """First of four grid points around each point, and the four weights of the cubic through them (Lagrange)."""
+    """First of the four grid points around each point, and the weights of the cubic through them (Lagrange)."""
     place = (points - low) / step
     base = np.floor(place)
     t = place - base

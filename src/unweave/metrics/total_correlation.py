@@ -83,6 +83,8 @@ def _has_posterior(codes: Any) -> bool:
 def _mixture(posterior: Posterior, rows: int, random: np.random.Generator, seed: int | None) -> Score:
     if posterior.rows > rows:
         posterior = posterior.take(random.choice(posterior.rows, size=rows, replace=False))
+    # A stream of its own: codes that were themselves drawn with this seed must not meet the same noise again.
+    random = random.spawn(1)[0]
     z = posterior.means + posterior.spreads * random.standard_normal(posterior.means.shape)
     chosen = [_draw(probabilities, random) for _, probabilities in posterior.categories]
     joint, own = joint_log_density(posterior, z, chosen)

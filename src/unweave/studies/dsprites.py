@@ -20,7 +20,7 @@ def plan(seeds: int, steps: int) -> list[PlannedRun]:
             data="dsprites",
             seed=seed,
             preset="quick",
-            settings={"training.steps": steps, "training.batch_size": 128},
+            settings={"training.steps": steps, "training.batch_size": 64},
         )
         for seed in range(seeds)
         for system in SYSTEMS
@@ -43,5 +43,5 @@ DSPRITES = Study(
         "irs",
         "total_correlation",
     ),
-    steps=5000,
+    steps=6000,
 )

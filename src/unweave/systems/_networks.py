@@ -14,7 +14,15 @@ from unweave.core.block import Block
 from unweave.core.dataspec import DataSpec
 from unweave.core.distributions import standard_normal
 from unweave.core.system import SystemConfig
-from unweave.nets.build import GaussianHead, Nets, build_decoder, build_encoder, check_decoder, check_encoder
+from unweave.nets.build import (
+    GaussianHead,
+    Nets,
+    OverRows,
+    build_decoder,
+    build_encoder,
+    check_decoder,
+    check_encoder,
+)
 from unweave.objectives.likelihood import Likelihood
 
 
@@ -35,7 +43,7 @@ QUICK = {
     "nets.channels": [32, 32, 32],
     "nets.hidden": [128],
     "training.steps": 6000,
-    "training.batch_size": 128,
+    "training.batch_size": 64,
     "training.optimiser.lr": 1e-3,
 }
 
@@ -48,11 +56,14 @@ class GaussianNetworks(nn.Module):
 
     def __init__(self, config: NetworkConfig, spec: DataSpec, encoder: nn.Module | None, decoder: nn.Module | None):
         super().__init__()
-        self.encoder = build_encoder(config.nets, spec) if encoder is None else encoder
+        self.encoder = build_encoder(config.nets, spec) if encoder is None else OverRows(encoder, len(spec.shape))
         self.head = GaussianHead(check_encoder(self.encoder, spec), config.latent)
         self.likelihood = config.likelihood.build(spec)
         parameters = self.likelihood.parameters_per_value
-        self.decoder = build_decoder(config.nets, spec, config.latent, parameters) if decoder is None else decoder
+        if decoder is None:
+            self.decoder = build_decoder(config.nets, spec, config.latent, parameters)
+        else:
+            self.decoder = OverRows(decoder, 1)
         check_decoder(self.decoder, spec, config.latent, parameters)
         self.block = Block("z", (config.latent,))
 

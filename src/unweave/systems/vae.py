@@ -4,7 +4,7 @@
     p(x|z) = likelihood(decoder(z))
     q(z|x) = N(mean(x), diag(std(x)^2))
 
-Objective (seed B, eq. 1, as a cost): -E_q[log p(x|z)] + KL(q(z|x) || p(z)).
+Objective (Esmaeili et al. 2019, eq. 1, as a cost): -E_q[log p(x|z)] + KL(q(z|x) || p(z)).
 """
 
 from __future__ import annotations
