@@ -1,4 +1,4 @@
-"""Every operation that the registry finds: documented, typed, runs on a toy, deterministic, savable, honest about names."""
+"""Every operation that the registry finds: documented, typed, deterministic, savable, and strict about names."""
 
 import importlib.util
 import re
@@ -145,7 +145,7 @@ def test_files_open_again_and_are_deterministic(name, system, tmp_path):
 
 @pytest.mark.parametrize(("name", "field"), [(name, field) for name in NAMES for field in names_fields(name)])
 def test_unknown_names_are_refused(name, field):
-    with pytest.raises(UnknownNameError, match="unknown block or dimension 'shapee'.*'shape'"):
+    with pytest.raises(UnknownNameError, match=r"unknown block or dimension 'shapee'.*'shape'"):
         run(name, _toy_blobs().Blobs(), **{field: ("shapee",)})
 
 

@@ -4,9 +4,16 @@ import math
 
 import pytest
 import torch
-from torch.distributions import Categorical, Independent, MultivariateNormal, Normal, RelaxedOneHotCategorical
+from torch.distributions import (
+    Categorical,
+    Independent,
+    MultivariateNormal,
+    Normal,
+    OneHotCategorical,
+    RelaxedOneHotCategorical,
+)
 
-from unweave.core.distributions import Concrete, centre, elementwise_log_prob, normal, spread, standard_normal
+from unweave.core.distributions import Concrete, Delta, centre, elementwise_log_prob, normal, spread, standard_normal
 
 
 @pytest.mark.parametrize("temperature", [0.3, 1.0, 2.0])
@@ -76,7 +83,30 @@ def test_centre_and_spread():
     assert torch.equal(centre(d), torch.full((2, 3), 1.5))
     assert torch.equal(spread(d), torch.full((2, 3), 0.25))
     assert spread(Concrete(0.5, torch.zeros(2, 3))) is None
-    torch.testing.assert_close(centre(Categorical(logits=torch.zeros(2, 4))), torch.full((2, 4), 0.25))
+
+
+def test_the_centre_has_the_shape_of_a_draw():
+    logits = torch.tensor([[0.0, 3.0, 1.0], [2.0, 0.0, 1.0]])
+    for distribution in (Categorical(logits=logits), Independent(Categorical(logits=logits), 1)):
+        assert centre(distribution).tolist() == [1, 0]
+        assert centre(distribution).shape == distribution.sample().shape
+    torch.testing.assert_close(centre(OneHotCategorical(logits=logits)), logits.softmax(-1))
+
+
+def test_delta_is_its_value():
+    value = torch.randn(4, 3, requires_grad=True)
+    delta = Delta(value)
+    assert delta.batch_shape == (4,)
+    assert torch.equal(delta.rsample((2,)), value.expand(2, 4, 3))
+    assert torch.equal(centre(delta), value)
+    assert spread(delta) is None
+    assert delta.log_prob(value).tolist() == [0.0] * 4
+    other = value.detach().clone()
+    other[1, 2] += 1
+    assert delta.log_prob(other).tolist() == [0.0, -math.inf, 0.0, 0.0]
+    delta.rsample().sum().backward()
+    assert torch.equal(value.grad, torch.ones(4, 3))
+    assert Delta(torch.zeros(3)).expand(torch.Size((5,))).rsample().shape == (5, 3)
 
 
 def test_standard_normal_density():

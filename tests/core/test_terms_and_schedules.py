@@ -52,6 +52,11 @@ def test_wrong_shapes_and_names_are_refused():
         Terms({"kl": torch.zeros(2)}, {"kll": 1.0})
 
 
+def test_terms_of_different_lengths_are_refused():
+    with pytest.raises(ShapeError, match="terms have different numbers of examples"):
+        Terms({"reconstruction": torch.zeros(6), "content_kl": torch.zeros(2)})
+
+
 @pytest.mark.parametrize("step", [0, 10, 25, 60, 110, 500])
 def test_schedules_against_their_formulas(step):
     t = min(max((step - 10) / 100, 0), 1)

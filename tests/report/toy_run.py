@@ -38,7 +38,7 @@ class ToyRun:
         self,
         path: Path,
         *,
-        rows: int = 600,
+        rows: int = 300,
         factors: bool = True,
         log_rows: int = 120,
         scores: Mapping[str, Score] | None = None,

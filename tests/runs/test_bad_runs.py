@@ -10,10 +10,11 @@ import pytest
 import torch
 
 from unweave.core.batch import Batch
+from unweave.core.dataspec import DataSpec
 from unweave.core.errors import ConfigError, DataError, DeviceError, RunError, TrainingError, UnknownNameError
 from unweave.core.system import SYSTEMS
 from unweave.core.terms import Terms
-from unweave.data import from_arrays
+from unweave.data import DataSet, from_arrays
 from unweave.runs import Run, train
 
 SMALL = {"nets.kind": "dense", "nets.hidden": [16], "training.steps": 6, "training.batch_size": 8}
@@ -214,6 +215,26 @@ def test_settings_that_do_not_fit_leave_nothing_behind(tmp_path, change, error, 
     with pytest.raises(error, match=match):
         train("vae", small_data(), settings={**SMALL, **change}, run=tmp_path / "run", progress=False)
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("value", "match"),
+    [(np.nan, "observation 0 is nan"), (np.inf, "observation 0 is inf"), (1.5, "values='unit' means 0 to 1")],
+)
+def test_observations_outside_their_spec_are_found_before_training(tmp_path, value, match):
+    def read(rows):
+        return np.full((len(rows), 1, 8, 8), value, dtype=np.float32)
+
+    data = DataSet("mine", DataSpec((1, 8, 8), "unit", 40), read)
+    with pytest.raises(DataError, match=match):
+        train("vae", data, settings=SMALL, run=tmp_path / "run", progress=False)
+    assert not (tmp_path / "run").exists()
+
+
+def test_observations_of_another_shape_than_their_spec(tmp_path):
+    data = DataSet("mine", DataSpec((3, 8, 8), "unit", 40), lambda rows: np.zeros((len(rows), 1, 8, 8), np.float32))
+    with pytest.raises(DataError, match="its spec says"):
+        train("vae", data, settings=SMALL, run=tmp_path / "run", progress=False)
 
 
 def test_unknown_preset_and_system(tmp_path):

@@ -280,6 +280,8 @@ def test_bad_blocks_are_explained_in_one_line(blocks, message):
         ({"anchors": ["shape[0]"]}, "no column 'shape[0]'"),
         ({"anchors": ["style", "style[3]"]}, "twice"),
         ({"anchor": 1.0}, "no anchors"),
+        ({"temperature": 0.0}, "above 0"),
+        ({"temperature": "linear(1, 0, 100)"}, "above 0"),
     ],
 )
 def test_settings_that_do_not_fit_are_explained(settings, message):

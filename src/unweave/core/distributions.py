@@ -1,7 +1,8 @@
 """Distributions of blocks and what the rest of the library asks of any distribution.
 
 `torch.distributions` does the work; this file adds the Concrete distribution in a form that survives low temperatures,
-and three questions with one answer for every distribution: its elements' log-probabilities, its centre, its spread.
+a distribution with all mass on one value, and three questions with one answer for every distribution: its elements'
+log-probabilities, its centre, its spread.
 """
 
 from __future__ import annotations
@@ -10,7 +11,15 @@ import math
 
 import torch
 from torch import Tensor
-from torch.distributions import Categorical, Distribution, Independent, MultivariateNormal, Normal, constraints
+from torch.distributions import (
+    Categorical,
+    Distribution,
+    Independent,
+    MultivariateNormal,
+    Normal,
+    OneHotCategorical,
+    constraints,
+)
 
 Shape = torch.Size | list[int] | tuple[int, ...]
 
@@ -69,6 +78,37 @@ class Concrete(Distribution):
         return log_scale + elements - categories * (self.logits - self.temperature * log_value).logsumexp(-1)
 
 
+class Delta(Distribution):
+    """All mass on one value: what a deterministic encoder or generator samples.
+
+    value:      (*batch, *event)
+    event_dims: how many of its last axes are the event
+    """
+
+    arg_constraints = {}  # noqa: RUF012 - the name torch.distributions asks for
+    has_rsample = True
+
+    def __init__(self, value: Tensor, event_dims: int = 1):
+        self.value = value
+        split = value.dim() - event_dims
+        super().__init__(value.shape[:split], value.shape[split:], validate_args=False)
+
+    def expand(self, batch_shape: Shape, _instance: Distribution | None = None) -> Delta:
+        return Delta(self.value.expand(*batch_shape, *self.event_shape), len(self.event_shape))
+
+    @property
+    def mean(self) -> Tensor:
+        return self.value
+
+    def rsample(self, sample_shape: Shape = torch.Size()) -> Tensor:  # noqa: B008 - torch's own signature
+        return self.value.expand(self._extended_shape(torch.Size(sample_shape)))
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """0 at the value, minus infinity elsewhere."""
+        same = (value == self.value).flatten(start_dim=value.dim() - len(self.event_shape)).all(-1)
+        return torch.zeros_like(same, dtype=self.value.dtype).masked_fill(~same, -math.inf)
+
+
 def elementwise_log_prob(distribution: Distribution, value: Tensor) -> Tensor:
     """(..., E) log-probabilities of the E statistically separate elements of a value.
 
@@ -83,9 +123,15 @@ def elementwise_log_prob(distribution: Distribution, value: Tensor) -> Tensor:
 
 
 def centre(distribution: Distribution) -> Tensor:
-    """The value a deterministic encoding takes: mean, or category probabilities for relaxed and discrete variables."""
-    if isinstance(distribution, (Concrete, Categorical)):
-        return distribution.probs
+    """The value a deterministic encoding takes, of the shape of a draw.
+
+    The mean; category probabilities for a variable on the simplex; the likeliest number for a discrete one.
+    """
+    base = distribution.base_dist if isinstance(distribution, Independent) else distribution
+    if isinstance(base, Categorical):
+        return base.logits.argmax(-1)
+    if isinstance(base, (Concrete, OneHotCategorical)):
+        return base.probs
     return distribution.mean
 
 

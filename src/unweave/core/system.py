@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, ClassVar, TypeVar
 
 import lightning.pytorch as pl
@@ -30,7 +31,7 @@ from unweave.core.players import Optimiser, Player
 from unweave.core.registry import Registry
 from unweave.core.seeding import derive_seed
 from unweave.core.terms import Terms
-from unweave.core.trace import Given, GivenMapping, Trace
+from unweave.core.trace import Given, GivenMapping, Site, Trace
 
 S = TypeVar("S", bound="SystemConfig")
 
@@ -92,16 +93,19 @@ class System(pl.LightningModule, ABC):
     def blocks(self) -> tuple[Block, ...]:
         """The named parts of the representation."""
 
-    @abstractmethod
     def infer(self, q: Trace, batch: Batch) -> None:
-        """Recognition program: samples every block of the batch into `q`."""
+        """Recognition program: samples every block of the batch into `q`. Systems that encode have one.
 
-    @abstractmethod
+        A block with a time axis may be one site, or one site for each step: `z[0]`, `z[1]`, ...
+        """
+        raise UnweaveError(f"{self.name()} has no recognition program: it cannot infer codes")
+
     def generate(self, p: Trace, context: Batch) -> None:
-        """Generative program: samples every block and then the observation "x" into `p`.
+        """Generative program: samples every block and then the observation "x" into `p`. Systems that decode have one.
 
         `context` carries what generation depends on besides the blocks (groups, actions, lengths), never "x" itself.
         """
+        raise UnweaveError(f"{self.name()} has no generative program: it cannot make observations")
 
     @abstractmethod
     def objective(self, player: str, batch: Batch, step: int) -> Terms:
@@ -133,7 +137,7 @@ class System(pl.LightningModule, ABC):
     def joint(self, given: GivenMapping, context: Batch, *, samples: int | None = None, centred: bool = False) -> Trace:
         """Run the generative program on given values: a trace p with every block and the observation."""
         p = Trace(given, rows=context.rows, samples=samples, centred=centred)
-        self.generate(p, context)
+        self.generate(p, replace(context, x=None))
         if p.unused:
             raise unknown_name("block", p.unused[0], [name for name in p.names if name != "x"])
         return p
@@ -147,11 +151,9 @@ class System(pl.LightningModule, ABC):
         values: dict[str, np.ndarray] = {}
         spreads: dict[str, np.ndarray] = {}
         for block in self.blocks:
-            distribution = q.site(block.name).distribution
-            values[block.name] = _to_array(centre(distribution))
-            deviation = spread(distribution)
-            if deviation is not None:
-                spreads[block.name] = _to_array(deviation)
+            values[block.name] = _collect(q, block, lambda site: centre(site.distribution))
+            if all(spread(site.distribution) is not None for site in q.steps(block.name)):
+                spreads[block.name] = _collect(q, block, lambda site: spread(site.distribution))
         return Codes(self.blocks, values, spreads)
 
     @torch.no_grad()
@@ -174,7 +176,7 @@ class System(pl.LightningModule, ABC):
         with _evaluating(self), torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             p = self.joint({}, Batch(rows=rows))
-        return Codes(self.blocks, {block.name: _to_array(p[block.name]) for block in self.blocks})
+        return Codes(self.blocks, {block.name: _collect(p, block, lambda site: site.value) for block in self.blocks})
 
     def _require(self, capability: type[Capability]) -> None:
         if not isinstance(self, capability):
@@ -201,11 +203,12 @@ class System(pl.LightningModule, ABC):
                 total = terms.total(self.step)
                 if not torch.isfinite(total):
                     terms.require_finite(self.step, player.name)
-                optimiser.zero_grad()
-                self.manual_backward(total)
-                if player.optimiser.clip is not None:
-                    nn.utils.clip_grad_norm_(list(player.parameters()), player.optimiser.clip)
-                optimiser.step()
+                if total.requires_grad:  # a player all of whose weights are 0 at this step does not move
+                    optimiser.zero_grad()
+                    self.manual_backward(total)
+                    if player.optimiser.clip is not None:
+                        nn.utils.clip_grad_norm_(list(player.parameters()), player.optimiser.clip)
+                    optimiser.step()
             prefix = "" if len(players) == 1 else f"{player.name}/"
             record.update({prefix + name: value for name, value in terms.logged(self.step).items()})
         self.step += 1
@@ -239,6 +242,13 @@ class _evaluating:
 
     def __exit__(self, *_: object) -> None:
         self.module.train(self.was_training)
+
+
+def _collect(trace: Trace, block: Block, read: Callable[[Site], Any]) -> np.ndarray:
+    """(B, *shape) of a block: from its site, or from the sites of its steps along the axis after the batch."""
+    if block.name in trace:
+        return _to_array(read(trace.site(block.name)))
+    return _to_array(torch.stack([read(site) for site in trace.steps(block.name)], dim=1))
 
 
 def _to_array(value: Tensor) -> np.ndarray:

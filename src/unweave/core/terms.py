@@ -35,6 +35,13 @@ class Terms(Mapping[str, Tensor]):
                     f"term {name!r} has shape {tuple(cost.shape)}: expected (B,) or (S, B) nats per example, or a "
                     "scalar batch statistic; sum over event axes first"
                 )
+        lengths = {cost.shape[-1] for cost in costs.values() if cost.dim()}
+        if len(lengths) > 1:
+            shapes = ", ".join(f"{name} {tuple(cost.shape)}" for name, cost in costs.items())
+            raise ShapeError(
+                f"terms have different numbers of examples ({shapes}): a cost of a group or a sequence goes to its "
+                "members, so that each term has one value per example"
+            )
         for name in weights or {}:
             if name not in costs:
                 raise unknown_name("term", name, costs)

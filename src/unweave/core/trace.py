@@ -10,6 +10,7 @@ Shapes follow one grammar: values are (B, *event), or (S, B, *event) when the tr
 from __future__ import annotations
 
 import enum
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -95,7 +96,7 @@ class Trace:
         """The value of a random variable: given if it was given, drawn otherwise."""
         if name in self._sites:
             raise UnweaveError(f"site {name!r} is sampled twice in one trace: give each random variable its own name")
-        given = self._given.get(name)
+        given = self._find_given(name, distribution)
         if given is None:
             site = Site(name, distribution, self._draw(distribution), Provenance.SAMPLED)
         else:
@@ -109,6 +110,20 @@ class Trace:
             site = Site(name, distribution, value, provenance, given.mask)
         self._sites[name] = site
         return site.value
+
+    def _find_given(self, name: str, distribution: Distribution) -> Given | None:
+        """What was given for a site; steps `z[0]`, `z[1]`, ... of a block find their part of what was given for `z`."""
+        numbered = re.fullmatch(r"(.+)\[(\d+)\]", name)
+        if name in self._given or numbered is None or numbered[1] not in self._given:
+            return self._given.get(name)
+        whole, step = self._given[numbered[1]], int(numbered[2])
+        axis = whole.value.dim() - len(distribution.event_shape) - 1
+        if axis < 1 or step >= whole.value.shape[axis]:
+            raise ShapeError(
+                f"site {name!r} looks for its part of a value given for {numbered[1]!r}, which has shape "
+                f"{tuple(whole.value.shape)}: give (batch, steps, *event) with more than {step} steps"
+            )
+        return Given(whole.value.select(axis, step), whole.mask, whole.reused)
 
     def _draw(self, distribution: Distribution) -> Tensor:
         if not distribution.batch_shape and self.rows is not None:
@@ -148,6 +163,15 @@ class Trace:
             raise unknown_name("site", name, self._sites)
         return self._sites[name]
 
+    def steps(self, name: str) -> tuple[Site, ...]:
+        """The site of a block, or its sites `name[0]`, `name[1]`, ... when the program makes it step by step."""
+        if name in self._sites:
+            return (self._sites[name],)
+        found = tuple(site for site in self._sites.values() if site.name.partition("[")[0] == name)
+        if not found:
+            raise unknown_name("site", name, self._sites)
+        return found
+
     def __getitem__(self, name: str) -> Tensor:
         return self.site(name).value
 
@@ -165,7 +189,8 @@ class Trace:
     @property
     def unused(self) -> tuple[str, ...]:
         """Names that were given and never sampled: misspelt, or not part of this program."""
-        return tuple(name for name in self._given if name not in self._sites)
+        sampled = {*self._sites, *(name.partition("[")[0] for name in self._sites)}
+        return tuple(name for name in self._given if name not in sampled)
 
     def log_prob(self, *names: str) -> Tensor:
         """(B,) or (S, B) sum of the log-probabilities of the named sites, of all sites when none is named."""

@@ -32,17 +32,24 @@ class TrainingLog:
         if not kept:
             self.path.unlink()
             return
-        self._columns = list(columns)
         self.seconds_before = float(columns["seconds"][kept[-1]])
+        self._rewrite({name: column[kept] for name, column in columns.items()})
+
+    def _rewrite(self, columns: Mapping[str, np.ndarray]) -> None:
+        self._columns = list(columns)
         text = io.StringIO()
         writer = csv.writer(text)
         writer.writerow(self._columns)
-        for row in kept:
+        for row in range(len(columns["step"])):
             writer.writerow([_number(columns[name][row]) for name in self._columns])
         write_text(self.path, text.getvalue())
 
     def append(self, step: int, seconds: float, values: Mapping[str, float]) -> None:
         """Add the means of an interval that ends with `step`."""
+        fresh = [name for name in values if self._columns is not None and name not in self._columns]
+        if fresh:  # a term that first plays later in training: the rows before have no value for it
+            before = read_log(self.path)
+            self._rewrite({**before, **{name: np.full(len(before["step"]), np.nan) for name in fresh}})
         with self.path.open("a", newline="", encoding="utf-8") as file:
             writer = csv.writer(file)
             if self._columns is None:
@@ -58,7 +65,9 @@ class TrainingLog:
 
 
 def _number(value: float | str) -> str:
-    return value if isinstance(value, str) else f"{value:.9g}"
+    if isinstance(value, str):
+        return value
+    return "" if np.isnan(value) else f"{value:.9g}"
 
 
 def read_log(path: Path) -> dict[str, np.ndarray]:

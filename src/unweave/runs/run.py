@@ -13,6 +13,7 @@ import torch
 from torch import nn
 
 from unweave.core.batch import Batch
+from unweave.core.capabilities import Decodes, Encodes
 from unweave.core.codes import Codes
 from unweave.core.dataspec import DataSpec
 from unweave.core.errors import DataError, RunError, unknown_name
@@ -207,7 +208,9 @@ class Run:
         result = evaluate(
             codes, known, scores=scores, rng=self.manifest.seed, progress=score_bar() if progress else None
         )
-        record = {"evaluation": result.to_dict(), "reconstruction": self.reconstruction(), "rows": len(rows)}
+        record: dict[str, Any] = {"evaluation": result.to_dict(), "rows": len(rows)}
+        if {Encodes, Decodes} <= set(self.system().capabilities()):
+            record["reconstruction"] = self.reconstruction()
         write_json(self.path / "scores.json", record)
         write_text(self.path / "scores.csv", result.to_csv())
         return result
@@ -231,15 +234,20 @@ class Run:
     def operate(self, name: str, rows: Sequence[int] | None = None, **params: Any) -> Shown:
         """Run an operation on rows of the data set (a few test rows when not given)."""
         operation = OPERATIONS[name]
-        codes, kept = self._read_codes()
-        chosen = kept[: operation.default_inputs] if rows is None else np.asarray(rows, dtype=np.int64)
-        inputs = Inputs(
-            observations=self.dataset().observations(chosen),
-            codes=self.encode_rows(chosen) if len(chosen) else codes.take([]),
-            reference=codes,
-            rows=chosen,
-        )
-        return operation(self.system(), inputs, operation.params(**params))
+        checked = operation.params(**params)
+        return operation(self.system(), self._inputs(operation.default_inputs, rows), checked)
+
+    def _inputs(self, default: int, rows: Sequence[int] | None) -> Inputs:
+        """What an operation works on; for a generator without a recognition program its own draws stand for codes."""
+        if isinstance(self.system(), Encodes):
+            reference, kept = self._read_codes()
+            chosen = kept[:default] if rows is None else np.asarray(rows, dtype=np.int64)
+            codes = self.encode_rows(chosen) if len(chosen) else reference.take([])
+        else:
+            reference = self.system().draw(1000, seed=self.manifest.seed)
+            chosen = np.arange(default) if rows is None else np.asarray(rows, dtype=np.int64)
+            codes = reference.take(np.arange(len(chosen)))
+        return Inputs(self.dataset().observations(chosen), codes, reference, chosen)
 
     def report(self) -> Path:
         """Write report.html and return its path."""

@@ -23,6 +23,7 @@ from unweave.core.files import write_json
 from unweave.core.seeding import derive_seed
 from unweave.core.system import SYSTEMS, System
 from unweave.data import DataSet, DataSource, Split, source
+from unweave.data._check import check_observations, check_values
 from unweave.runs.batches import Batches
 from unweave.runs.checkpoint import checkpoint_step, load_optimisers, load_weights, save_checkpoint, save_weights
 from unweave.runs.log import TrainingLog
@@ -66,6 +67,7 @@ def train(
     config = cls.config_class.preset(preset).override(changes)
     origin, dataset = _load(data, data_settings or {})
     rows = (split or Split()).rows(dataset)
+    _check_sample(dataset, rows["train"])
     spec = DataSpec(dataset.spec.shape, dataset.spec.values, len(rows["train"]), dataset.spec.levels)
     manifest = Manifest(
         system=cls.name(),
@@ -139,6 +141,17 @@ def _load(data: str | DataSource | DataSet, settings: Mapping[str, Any]) -> tupl
         return None, data
     origin = data if isinstance(data, DataSource) else source(data, **settings)
     return origin, origin.load()
+
+
+def _check_sample(dataset: DataSet, rows: np.ndarray) -> None:
+    """A look at some observations: a data set of the user's own may give others than its spec says."""
+    sample = dataset.observations(rows[:256])
+    if sample.shape[1:] != dataset.spec.shape:
+        raise DataError(
+            f"{dataset.name} gives observations of shape {sample.shape[1:]} and its spec says {dataset.spec.shape}: "
+            "correct the spec or the reader"
+        )
+    check_values(check_observations(sample, dataset.name), dataset.spec.values, sample, dataset.name)
 
 
 def _create(folder: Path, manifest: Manifest) -> bool:

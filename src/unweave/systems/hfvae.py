@@ -34,7 +34,7 @@ from unweave.core.card import Card
 from unweave.core.dataspec import DataSpec
 from unweave.core.distributions import Concrete, normal, standard_normal
 from unweave.core.errors import ConfigError, nearest
-from unweave.core.schedule import Weight, at_step
+from unweave.core.schedule import Schedule, Weight, at_step
 from unweave.core.system import System, SystemConfig
 from unweave.core.terms import Terms
 from unweave.core.trace import Trace
@@ -172,6 +172,14 @@ class HFVAEConfig(SystemConfig):
     def _readable(cls, text: str) -> str:
         parse_blocks(text)
         return text
+
+    @pydantic.field_validator("temperature")
+    @classmethod
+    def _warm(cls, temperature: float | Schedule) -> float | Schedule:
+        ends = (temperature.start, temperature.end) if isinstance(temperature, Schedule) else (temperature,)
+        if min(ends) <= 0:
+            raise ConfigError("a temperature is above 0: low ones such as 0.1 give draws that are nearly one-hot")
+        return temperature
 
     @pydantic.model_validator(mode="after")
     def _fits_together(self) -> HFVAEConfig:
