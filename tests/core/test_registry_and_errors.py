@@ -45,6 +45,8 @@ def test_entries_from_outside(package):
     registry = registry_of(package)
     gamma = registry.register(types.new_class("Gamma"))
     assert registry["gamma"] is gamma
+    again = registry.register(types.new_class("Gamma"))  # a notebook cell that runs twice
+    assert registry["gamma"] is again
     with pytest.raises(UnweaveError, match="exists already"):
         registry.register(types.new_class("Alpha"))
 

@@ -122,6 +122,19 @@ def test_a_misspelt_block_is_an_error_and_not_a_draw():
         system.joint({"zz": torch.zeros(2, T, D)}, Batch(rows=2))
 
 
+def test_a_recognition_program_that_misses_a_block_is_named():
+    class Forgets(Walk):
+        blocks = (*Walk.blocks, Block("style", (D,)))
+
+    with pytest.raises(UnweaveError, match="does not sample block 'style'"):
+        Forgets(SystemConfig(), SPEC).posterior(Batch.of(torch.randn(4, T)))
+
+
+def test_a_label_for_an_unknown_variable_is_named():
+    with pytest.raises(UnknownNameError, match="unknown variable 'digit'"):
+        Walk(SystemConfig(), SPEC).posterior(Batch.of(torch.randn(4, T)), {"digit": torch.zeros(4)})
+
+
 def test_generation_never_sees_the_observation():
     class Peeks(Walk):
         def generate(self, p, context):

@@ -1,7 +1,7 @@
 """Registries that walk a package: adding a file is all it takes to be found.
 
-A registry looks at the modules of one package (those whose name does not start with an underscore), imports a module
-only when one of its entries is asked for, and takes from it the objects that `accepts` says belong there.
+A registry imports the modules of one package (those whose name does not start with an underscore) when it is first
+asked for an entry, and takes from them the objects that `accepts` says belong there.
 """
 
 from __future__ import annotations
@@ -50,11 +50,15 @@ class Registry(Generic[T]):
         return {**self._found, **self._extra}
 
     def register(self, entry: T) -> T:
-        """Add an entry defined outside the package (a user's own); usable as a decorator."""
-        name = self._name_of(entry)
-        if name in self._walk() and self._walk()[name] is not entry:
-            raise UnweaveError(f"a {self.kind} called {name!r} exists already: choose another name")
-        self._extra[name] = entry
+        """Add an entry defined outside the package (a user's own); usable as a decorator.
+
+        One that was added before may be replaced, as when a notebook cell runs again; the package's own may not.
+        """
+        name, entries = self._name_of(entry), self._walk()
+        if entries.get(name) is not entry:
+            if name in entries and name not in self._extra:
+                raise UnweaveError(f"a {self.kind} called {name!r} exists already: choose another name")
+            self._extra[name] = entry
         return entry
 
     def names(self) -> tuple[str, ...]:

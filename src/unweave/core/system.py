@@ -132,6 +132,14 @@ class System(pl.LightningModule, ABC):
         """Run the recognition program: a trace q with every block."""
         q = Trace(given, rows=batch.rows, samples=samples, centred=centred)
         self.infer(q, batch)
+        if q.unused:
+            raise unknown_name("variable", q.unused[0], q.names)
+        for block in self.blocks:
+            if not q.has(block.name):  # the generative program would draw it from the prior, without a word
+                raise UnweaveError(
+                    f"the recognition program of {self.name()} does not sample block {block.name!r}: "
+                    f"it samples {', '.join(q.names) or 'nothing'}; add q.sample({block.name!r}, ...)"
+                )
         return q
 
     def joint(self, given: GivenMapping, context: Batch, *, samples: int | None = None, centred: bool = False) -> Trace:
@@ -166,7 +174,7 @@ class System(pl.LightningModule, ABC):
             value = torch.as_tensor(np.array(codes[block.name]), dtype=kind, device=self.device)
             given[block.name] = Given(value, reused=True)
         with _evaluating(self):
-            p = self.joint(given, context or Batch(rows=codes.rows), centred=True)
+            p = self.joint(given, (context or Batch(rows=codes.rows)).to(self.device), centred=True)
         return _to_array(centre(p.site("x").distribution))
 
     @torch.no_grad()

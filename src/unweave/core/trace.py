@@ -165,12 +165,15 @@ class Trace:
 
     def steps(self, name: str) -> tuple[Site, ...]:
         """The site of a block, or its sites `name[0]`, `name[1]`, ... when the program makes it step by step."""
+        if not self.has(name):
+            raise unknown_name("site", name, self._sites)
         if name in self._sites:
             return (self._sites[name],)
-        found = tuple(site for site in self._sites.values() if site.name.partition("[")[0] == name)
-        if not found:
-            raise unknown_name("site", name, self._sites)
-        return found
+        return tuple(site for site in self._sites.values() if site.name.partition("[")[0] == name)
+
+    def has(self, name: str) -> bool:
+        """Whether a block was sampled, at once or step by step."""
+        return any(name in (site, site.partition("[")[0]) for site in self._sites)
 
     def __getitem__(self, name: str) -> Tensor:
         return self.site(name).value

@@ -8,6 +8,7 @@ import shutil
 import time
 import warnings
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,6 @@ import torch
 from torch import Tensor, nn
 
 from unweave.core.config import parse_assignments
-from unweave.core.dataspec import DataSpec
 from unweave.core.errors import DataError, DeviceError, RunError, UnweaveError, unknown_name
 from unweave.core.files import write_json
 from unweave.core.seeding import derive_seed
@@ -68,7 +68,7 @@ def train(
     origin, dataset = _load(data, data_settings or {})
     rows = (split or Split()).rows(dataset)
     _check_sample(dataset, rows["train"])
-    spec = DataSpec(dataset.spec.shape, dataset.spec.values, len(rows["train"]), dataset.spec.levels)
+    spec = replace(dataset.spec, size=len(rows["train"]))
     manifest = Manifest(
         system=cls.name(),
         preset=preset,
@@ -131,7 +131,7 @@ def resume(
 def _known(cls: type[System]) -> type[System]:
     if not (isinstance(cls, type) and issubclass(cls, System)):
         raise UnweaveError(f"{cls!r} is not a system: give a name from `unweave systems` or a subclass of System")
-    return cls if cls.name() in SYSTEMS and SYSTEMS[cls.name()] is cls else SYSTEMS.register(cls)
+    return SYSTEMS.register(cls)
 
 
 def _load(data: str | DataSource | DataSet, settings: Mapping[str, Any]) -> tuple[DataSource | None, DataSet]:
@@ -277,8 +277,8 @@ class _Progress(pl.Callback):
 
     def on_train_batch_end(self, trainer: Any, module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
         if module.step % 50 == 0:
-            total = next(value for name, value in outputs["record"].items() if name.rsplit("/")[-1] == "total")
-            self.bar.set_postfix_str(f"loss {float(total):.1f}", refresh=False)
+            totals = [value for name, value in outputs["record"].items() if name.rsplit("/")[-1] == "total"]
+            self.bar.set_postfix_str(", ".join(f"loss {float(total):.1f}" for total in totals[:1]), refresh=False)
         self.bar.update(1)
 
     def on_train_end(self, trainer: Any, module: Any) -> None:
