@@ -11,9 +11,10 @@ import pytest
 from PIL import Image
 from toy_run import ToyRun
 
+from unweave.core.score import Score
 from unweave.metrics import Evaluation, evaluate
 from unweave.report import write_report
-from unweave.report.build import build_report
+from unweave.report.build import _score_rows, build_report
 
 VOID = {"meta", "img", "br", "link", "input", "hr"}
 PARTS = ("dimensions", "reconstructions", "knowledge", "scores", "training", "samples", "settings", "again")
@@ -204,3 +205,18 @@ def test_skipped_scores_and_notes_are_told(tmp_path):
     assert "1 that do not apply here" in page.text
     assert "too few rows & values" in page.text
     assert "left out: tint" in page.text
+
+
+def test_numbers_read_at_a_glance():
+    scores = {
+        "ud90": Score("ud90", 4.0, (4.0, 5.0)),
+        "mig": Score("mig", 1.0, (0.98, 1.0)),
+        "mine": Score("mine", -12.3456, None, higher_is_better=None),
+        "nan": Score("nan", float("nan")),
+    }
+    rows = {row["name"]: row for row in _score_rows(scores)}
+    assert (rows["ud90"]["value"], rows["ud90"]["interval"], rows["ud90"]["bar"]) == ("4", "4 to 5", None)
+    assert (rows["mig"]["value"], rows["mig"]["interval"]) == ("1.000", "0.980 to 1.000")
+    assert rows["mig"]["bar"] == pytest.approx({"value": 100.0, "left": 98.0, "width": 2.0})
+    assert (rows["mine"]["value"], rows["mine"]["interval"], rows["mine"]["better"]) == ("−12.35", "", "")
+    assert rows["nan"]["value"] == "–"

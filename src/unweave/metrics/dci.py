@@ -136,53 +136,9 @@ def _score(
     jobs: int,
     settings: dict[str, Any],
 ) -> Score:
-    import joblib
-
     random, seed = generator(rng)
-    rows, dimensions, factors = len(checked.codes), checked.codes.shape[1], checked.factors.shape[1]
-    present = ~np.isnan(checked.factors)
-    if folds < 2:
-        raise MetricError(f"folds = {folds}: expected at least 2, one to test on and one to train on")
-    for k in np.flatnonzero(present.sum(axis=0) < 2 * folds):
-        raise MetricError(
-            f"factor {checked.names[k]!r} has {present[:, k].sum()} values: {folds} folds need at least {2 * folds}"
-        )
-    fold = random.permutation(rows) % folds
-    seeds = random.integers(2**31, size=(folds, factors))
-    values = [np.unique(column[~np.isnan(column)]) for column in checked.factors.T]
-    classify = [bool(kind) and len(v) <= most_classes for kind, v in zip(checked.discrete, values, strict=True)]
-    targets = [
-        np.searchsorted(v, column).astype(np.float64)
-        if as_class
-        else column  # classes by number, whatever their values
-        for v, column, as_class in zip(values, checked.factors.T, classify, strict=True)
-    ]
-
-    def fit(g: int, k: int) -> tuple[np.ndarray, np.ndarray]:
-        """(D,) importances trained without fold g; (2,) summed loss of its rows with them and with a constant."""
-        train, test = present[:, k] & (fold != g), present[:, k] & (fold == g)
-        target, truth = targets[k][train], targets[k][test]
-        if len(np.unique(target)) < 2:
-            importance, guess = np.zeros(dimensions), np.full(len(truth), target.mean())
-        else:
-            importance, guess = predictor(
-                checked.codes[train], target, classify[k], checked.codes[test], int(seeds[g, k])
-            )
-        if classify[k]:
-            return importance, np.array([(guess != truth).sum(), len(truth)], dtype=np.float64)
-        return importance, np.array([((guess - truth) ** 2).sum(), ((target.mean() - truth) ** 2).sum()])
-
-    # The slowest fits first, so that no core waits for one of them at the end.
-    order = sorted(np.ndindex(folds, factors), key=lambda gk: -len(values[gk[1]]) if classify[gk[1]] else 0)
-    fits = joblib.Parallel(jobs, prefer="threads")(joblib.delayed(fit)(g, k) for g, k in order)
-    importances, losses = np.zeros((folds, dimensions, factors)), np.zeros((factors, 2))
-    for (g, k), (importance, loss) in zip(order, fits, strict=True):
-        importances[g, :, k] = importance
-        losses[k] += loss
-
+    importances, error, classify = _predict(checked, predictor, random, folds, most_classes, jobs)
     shares = disentanglement_completeness(importances.mean(axis=0))
-    error = losses[:, 0] / np.where(losses[:, 1] > 0, losses[:, 1], 1.0)
-    error = np.where(classify, error, np.sqrt(error))
     return Score(
         name,
         shares.disentanglement,
@@ -200,8 +156,55 @@ def _score(
             "nrmse": {n: float(e) for n, e, c in zip(checked.names, error, classify, strict=True) if not c},
             "accuracy": {n: float(1 - e) for n, e, c in zip(checked.names, error, classify, strict=True) if c},
         },
-        settings={**settings, "folds": folds, "rows": rows, "seed": seed, "factors": checked.names},
+        settings={**settings, "folds": folds, "rows": len(checked.codes), "seed": seed, "factors": checked.names},
     )
+
+
+def _predict(
+    checked: Checked, predictor: Predictor, random: np.random.Generator, folds: int, most_classes: int, jobs: int
+) -> tuple[np.ndarray, np.ndarray, list[bool]]:
+    """Every factor predicted without the rows of each fold in turn.
+
+    Returns (folds, D, K) importances, (K,) errors on the rows left out, and for each factor whether it was classified.
+    """
+    import joblib
+
+    (rows, dimensions), factors = checked.codes.shape, checked.factors.shape[1]
+    present = ~np.isnan(checked.factors)
+    if folds < 2:
+        raise MetricError(f"folds = {folds}: expected at least 2, one to test on and one to train on")
+    for k in np.flatnonzero(present.sum(axis=0) < 2 * folds):
+        raise MetricError(
+            f"factor {checked.names[k]!r} has {present[:, k].sum()} values: {folds} folds need at least {2 * folds}"
+        )
+    fold = random.permutation(rows) % folds
+    seeds = random.integers(2**31, size=(folds, factors))
+    values = [np.unique(checked.factors[present[:, k], k]) for k in range(factors)]
+    classify = [bool(checked.discrete[k]) and len(values[k]) <= most_classes for k in range(factors)]
+
+    def fit(g: int, k: int) -> tuple[np.ndarray, np.ndarray]:
+        """(D,) importances trained without fold g; (2,) summed loss on its rows, with them and without any codes."""
+        train, test = present[:, k] & (fold != g), present[:, k] & (fold == g)
+        target, truth = checked.factors[train, k], checked.factors[test, k]
+        if classify[k]:  # classes by number, whatever their values
+            target, truth = np.searchsorted(values[k], target), np.searchsorted(values[k], truth)
+        importance, guess = np.zeros(dimensions), np.full(len(truth), target.mean())
+        if len(np.unique(target)) > 1:
+            seed = int(seeds[g, k])
+            importance, guess = predictor(checked.codes[train], target, classify[k], checked.codes[test], seed)
+        if classify[k]:
+            return importance, np.array([(guess != truth).sum(), len(truth)], dtype=np.float64)
+        return importance, np.array([((guess - truth) ** 2).sum(), ((target.mean() - truth) ** 2).sum()])
+
+    # The slowest fits first, so that no core waits for one of them at the end.
+    order = sorted(np.ndindex(folds, factors), key=lambda gk: -len(values[gk[1]]) if classify[gk[1]] else 0)
+    fits = joblib.Parallel(jobs, prefer="threads")(joblib.delayed(fit)(g, k) for g, k in order)
+    importances, losses = np.zeros((folds, dimensions, factors)), np.zeros((factors, 2))
+    for (g, k), (importance, loss) in zip(order, fits, strict=True):
+        importances[g, :, k] = importance
+        losses[k] += loss
+    error = losses[:, 0] / np.where(losses[:, 1] > 0, losses[:, 1], 1.0)
+    return importances, np.where(classify, error, np.sqrt(error)), classify
 
 
 def _jackknife(values: Sequence[float], centre: float, level: float = 0.95) -> tuple[float, float]:

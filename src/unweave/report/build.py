@@ -229,18 +229,21 @@ def _score_rows(scores: Mapping[str, Score]) -> list[dict[str, Any]]:
     for name, score in scores.items():
         known = METRICS[name] if name in METRICS else None  # noqa: SIM401 (a registry has no get)
         low, high = known.bounds if known is not None else (0.0, math.inf)
+        bounded = math.isfinite(low) and math.isfinite(high)
+        counted = not bounded and all(_is_number(n) and n == round(n) for n in (score.value, *(score.interval or ())))
+        write = (lambda number: f"{number:,.0f}") if counted else _number
         row: dict[str, Any] = {
             "name": name,
             "summary": known.card.summary if known is not None else "",
-            "value": _number(score.value),
-            "interval": f"{_number(score.interval[0])} to {_number(score.interval[1])}" if score.interval else "",
+            "value": write(score.value),
+            "interval": f"{write(score.interval[0])} to {write(score.interval[1])}" if score.interval else "",
             "better": {True: "higher", False: "lower", None: ""}[score.higher_is_better],
             "parts": [
                 (part.replace("_", " "), _number(value)) for part, value in score.parts.items() if _is_number(value)
             ],
             "bar": None,
         }
-        if math.isfinite(low) and math.isfinite(high) and _is_number(score.value):
+        if bounded and _is_number(score.value):
             ends = score.interval or (score.value, score.value)
             places = [100 * (min(max(place, low), high) - low) / (high - low) for place in (score.value, *ends)]
             row["bar"] = {"value": places[0], "left": places[1], "width": max(places[2] - places[1], 0.0)}
@@ -276,6 +279,8 @@ def _settings(manifest: Any) -> list[tuple[str, list[tuple[str, str]]]]:
 
 
 def _setting(value: Any) -> str:
+    if value is None or value in ("", [], ()):
+        return "none"
     return value if isinstance(value, str) else json.dumps(value)
 
 

@@ -119,7 +119,8 @@ def term_curve(name: str, steps: np.ndarray, values: np.ndarray) -> str:
         margin = 0.08 * (high - low) or max(abs(high) * 0.05, 0.05)
         axes.set_ylim(low - margin, high + margin)
     axes.grid(axis="y", color=RULE, linewidth=0.6)
-    axes.locator_params(axis="both", nbins=4)
+    axes.locator_params(axis="x", nbins=5)
+    axes.locator_params(axis="y", nbins=4)
     axes.xaxis.set_major_formatter(_thousands)
     axes.yaxis.set_major_formatter(_thousands)
     end = f" It ends at {values[-1]:.4g}." if len(values) else ""

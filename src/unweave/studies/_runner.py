@@ -97,13 +97,10 @@ def record(run: PlannedRun, folder: Path) -> dict[str, Any]:
     """The numbers of one finished run."""
     path = folder / run.name
     kept = json.loads((path / "scores.json").read_text(encoding="utf-8"))
-    log = (path / "log.csv").read_text(encoding="utf-8").strip().splitlines()
-    final = dict(zip(log[0].split(","), map(float, log[-1].split(",")), strict=True))
     return {
         "row": run.row,
         "seed": run.seed,
         "settings": dict(run.settings),
-        "training_seconds": final["seconds"],
         "reconstruction": kept["reconstruction"],
         "scores": {name: score["value"] for name, score in kept["evaluation"]["scores"].items()},
         "parts": {

@@ -1,0 +1,63 @@
+"""Studies: plans are pure, finished runs are reused, the table has every run and the right means."""
+
+import json
+import statistics
+
+import pytest
+
+from unweave.core.errors import UnweaveError
+from unweave.studies import _runner
+from unweave.studies._study import STUDIES, PlannedRun, Study
+
+
+@pytest.mark.parametrize("name", STUDIES.names())
+def test_plans_are_pure_and_name_each_run_once(name):
+    study = STUDIES[name]
+    plan = study.plan(3, 100)
+    assert plan == study.plan(3, 100)
+    assert len({run.name for run in plan}) == len(plan)
+    assert {run.seed for run in plan} == {0, 1, 2}
+    assert all(run.settings["training.steps"] == 100 for run in plan)
+
+
+def small_plan(seeds, steps):
+    settings = {"training.steps": steps, "training.batch_size": 8, "nets.hidden": "[8]", "latent": 3}
+    return [PlannedRun("vae", "vae", "digits", seed, settings=settings) for seed in range(seeds)]
+
+
+@pytest.fixture
+def study(monkeypatch):
+    made = Study("small", "two small runs", small_plan, ("mig", "sap"), steps=3)
+    monkeypatch.setitem(STUDIES._extra, "small", made)
+    # one quick score instead of all: what the runner does with them is the same
+    real = _runner._command
+
+    def quick(path, threads, *words):
+        real(path, threads, *words, *(("--score", "mig", "--score", "sap") if words[0] == "evaluate" else ()))
+
+    monkeypatch.setattr(_runner, "_command", quick)
+    return made
+
+
+@pytest.mark.timeout(200)
+def test_a_study_trains_scores_tabulates_and_goes_on(study, tmp_path, monkeypatch):
+    options = {"folder": tmp_path / "runs", "out": tmp_path / "out", "seeds": 2, "steps": 3}
+    said = []
+    page = _runner.run_study("small", **options, say=said.append).read_text()
+    result = json.loads((tmp_path / "out" / "results.json").read_text())
+    values = [run["scores"]["mig"] for run in result["runs"]]
+    assert len(values) == 2
+    assert f"{statistics.fmean(values):.3f} ± {statistics.stdev(values):.3f}" in page
+    assert all(f"| vae, seed {seed} |" in page for seed in (0, 1))
+    assert "unweave study small --seeds 2 --steps 3" in page
+    assert (tmp_path / "out" / "logs" / "vae-0.csv").read_text().startswith("step,seconds,")
+    before = (tmp_path / "runs" / "vae-0" / "state.safetensors").stat().st_mtime_ns
+    monkeypatch.setattr(_runner, "_command", lambda *_: pytest.fail("finished runs are reused"))
+    _runner.run_study("small", **options, say=said.append)
+    assert (tmp_path / "runs" / "vae-0" / "state.safetensors").stat().st_mtime_ns == before
+
+
+def test_a_run_that_fails_stops_the_study_with_its_message(study, tmp_path):
+    run = PlannedRun("vae", "vae", "digits", 0, settings={"latent": 0})
+    with pytest.raises(UnweaveError, match="greater than 0"):
+        _runner.complete(run, tmp_path, threads=1)
