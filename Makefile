@@ -10,10 +10,10 @@ demo: $(READY)
 	$(BIN)/unweave demo
 
 test: check
-	$(BIN)/python -m pytest -q -m "not slow"
+	$(BIN)/python -m pytest -q -n 2 -m "not slow"
 
 test-all: check
-	$(BIN)/python -m pytest -q
+	$(BIN)/python -m pytest -q -n 2
 
 check: $(READY)
 	$(BIN)/ruff format --check .

@@ -208,7 +208,7 @@ def _operation_command(operation: Any) -> click.Command:
         for path in paths:
             if path.suffix not in (".png", ".gif"):
                 raise UnweaveError(f"cannot write {path}: pictures are .png or .gif files")
-            (save_gif if path.suffix == ".gif" else save_png)(shown, path)
+            (save_gif if path.suffix == ".gif" else save_png)(shown, path, handle.dataset().spec)
             click.echo(path)
 
     needs = ", ".join(need.__name__ for need in operation.needs)
@@ -222,7 +222,7 @@ def _operation_command(operation: Any) -> click.Command:
 
 def _shown_default(value: Any) -> str:
     if isinstance(value, tuple):
-        return ",".join(map(str, value)) or "all"
+        return ",".join(map(str, value)) or "none"
     return "none" if value is None else str(value)
 
 

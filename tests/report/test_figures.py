@@ -72,6 +72,14 @@ def test_a_term_with_gaps_and_a_constant_term():
     assert "ends at 0" in figures.term_curve("zero", steps, np.zeros(50))
 
 
+def test_words_keep_their_digits_when_places_are_rounded():
+    svg = figures.term_curve("temperature", np.arange(5.0), np.linspace(0.6601, 0.6609, 5))
+    labels = [label for label in re.findall(r">([\d.]+)</text>", svg) if label.startswith("0.66")]
+    assert len(labels) >= 2
+    assert len(set(labels)) == len(labels)
+    assert not re.search(r' d="[^"]*\.\d{3}', svg)
+
+
 def test_drawing_leaves_no_state_and_repeats_exactly():
     before = dict(matplotlib.rcParams)
     one, two = (figures.term_curve("kl", np.arange(40.0), np.arange(40.0) ** 2) for _ in range(2))

@@ -51,7 +51,10 @@ class Page(HTMLParser):
 @pytest.fixture(scope="module")
 def scored(tmp_path_factory):
     run = ToyRun(tmp_path_factory.mktemp("scored"))
-    run._scores = evaluate(run.codes(), run.dataset().factors, scores=["mig", "dci_lasso", "information"])
+    scores = evaluate(run.codes(), run.dataset().factors, scores=["mig", "information"])
+    importance = np.random.default_rng(0).random((10, 5))
+    forest = Score("dci_forest", 0.5, (0.4, 0.6), {"importance": importance}, {"factors": run.dataset().factors.names})
+    run._scores = Evaluation({**scores, "dci_forest": forest})
     return run, build_report(run)
 
 
@@ -220,3 +223,7 @@ def test_numbers_read_at_a_glance():
     assert rows["mig"]["bar"] == pytest.approx({"value": 100.0, "left": 98.0, "width": 2.0})
     assert (rows["mine"]["value"], rows["mine"]["interval"], rows["mine"]["better"]) == ("−12.35", "", "")
     assert rows["nan"]["value"] == "–"
+
+
+def test_the_page_about_reports_runs(run_page, root):
+    assert run_page(root / "docs" / "report.md") == 1

@@ -124,7 +124,7 @@ def evaluate(
     spreads:  (N, D) posterior standard deviations; not needed for Codes that carry them
     names, kinds: of the columns of `factors`, if that is an array
     rng:      seed given to each score, so `evaluate(..., rng=1)["mig"]` is `mig(..., rng=1)`
-    progress: called with name, number and total before each score
+    progress: called with name, number and total before each score, and once with number = total at the end
 
     Factors that are constant or have no value are left out with a note.
     """
@@ -146,6 +146,8 @@ def evaluate(
                 raise
             skipped[entry.name] = str(error)
         seconds[entry.name] = time.perf_counter() - begin
+    if progress is not None:
+        progress("", len(chosen), len(chosen))
     notes += [f"{name}: {score.settings['note']}" for name, score in found.items() if "note" in score.settings]
     return Evaluation(found, skipped, notes, seconds)
 

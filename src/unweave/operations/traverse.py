@@ -28,7 +28,7 @@ class TraverseParams(Config):
     high: float = 2.0
     """Where each dimension ends, in `unit`."""
     unit: Literal["data", "latent"] = "data"
-    """Of low and high: "data" for standard deviations about the mean over the data, "latent" for the code's own numbers."""
+    """Unit of low and high: "data", deviations from the mean over the data, or "latent", the code's own numbers."""
     steps: pydantic.PositiveInt = 9
     """Pictures from low to high; a category or a whole number shows each of its values instead."""
 

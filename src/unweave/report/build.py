@@ -298,6 +298,8 @@ def _citations(run: Run, system: Any) -> str:
 
 def _defaults(run: Run, system: Any) -> dict[str, Mapping[str, Any]]:
     """What the settings would be had only the preset been named."""
+    from pydantic_core import to_jsonable_python
+
     from unweave.data import DATA, Split
 
     manifest = run.manifest
@@ -305,7 +307,11 @@ def _defaults(run: Run, system: Any) -> dict[str, Mapping[str, Any]]:
     usual["settings"] = type(system).config_class.preset(manifest.preset).to_dict()
     if manifest.data in DATA:
         fields = DATA[manifest.data].model_fields
-        usual["data"] = {name: field.default for name, field in fields.items() if not field.is_required()}
+        usual["data"] = {
+            name: to_jsonable_python(field.get_default(call_default_factory=True))
+            for name, field in fields.items()
+            if not field.is_required()
+        }
     return usual
 
 

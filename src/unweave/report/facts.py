@@ -69,28 +69,40 @@ def _measured_information(codes: Codes, scores: Mapping[str, Score]) -> tuple[di
 def knowledge(codes: Codes, factors: Factors | None) -> np.ndarray:
     """(D, K) share of each factor's entropy that each dimension knows, 0 to 1.
 
-    I(z_d; v_k) / H(v_k), plug-in estimates on equal-width bins as in the MIG, less the mean of the same estimate with
-    shuffled codes: what chance alone would show. A simplex counts by its likeliest category.
+    I(z_d; v_k) / H(v_k), plug-in estimates on equal-width bins as in the MIG, for one draw of each row's posterior: the
+    mean of a posterior wider than the data's spread of means says more than the code does. Subtracted is the mean of
+    the same estimate with shuffled codes, what chance alone would show.
     """
     from unweave.metrics._discretise import binned_pairs, information, resolution
 
     turned = knobs(codes.blocks)
     if factors is None or not codes.rows:
         return np.zeros((len(turned), 0))
-    flat = codes.flat()[0].astype(np.float64)
-    columns = [
-        flat[:, list(knob.columns)].argmax(axis=1) if len(knob.columns) > 1 else flat[:, knob.columns[0]]
-        for knob in turned
-    ]
+    rng = np.random.default_rng(0)
+    drawn = _draw(codes, rng)
     discrete = np.array([kind == "discrete" for kind in factors.kinds])
     shared, entropy = np.zeros((len(turned), len(factors.names))), np.zeros(len(factors.names))
-    rng = np.random.default_rng(0)
     bins = resolution(factors.values, discrete)
-    for code_bins, factor_bins, chosen in binned_pairs(np.stack(columns, axis=1), factors.values, discrete, bins):
+    for code_bins, factor_bins, chosen in binned_pairs(drawn, factors.values, discrete, bins):
         found, entropy[chosen] = information(code_bins, factor_bins)
         chance = [information(rng.permutation(code_bins), factor_bins)[0] for _ in range(SHUFFLES)]
         shared[:, chosen] = found - np.mean(chance, axis=0)
     return np.clip(shared / np.where(entropy > 0, entropy, 1.0), 0.0, 1.0)
+
+
+def _draw(codes: Codes, rng: np.random.Generator) -> np.ndarray:
+    """(N, D) one draw of each row's posterior: a normal where there is a spread, a category's number for a simplex."""
+    values, spreads = codes.flat()[0].astype(np.float64), np.nan_to_num(codes.flat_spread())
+    values = values + spreads * rng.standard_normal(values.shape)
+    columns = []
+    for knob in knobs(codes.blocks):
+        own = values[:, list(knob.columns)]
+        if knob.block.kind == "simplex":
+            reached = np.cumsum(own, axis=1) > rng.random((len(own), 1)) * own.sum(axis=1, keepdims=True)
+            columns.append(reached.argmax(axis=1).astype(np.float64))
+        else:
+            columns.append(own[:, 0])
+    return np.stack(columns, axis=1)
 
 
 def importances(codes: Codes, scores: Mapping[str, Score]) -> tuple[str, tuple[str, ...], np.ndarray] | None:

@@ -189,6 +189,11 @@ def _matrix(names: Sequence[str], factors: Sequence[str]) -> tuple[Any, Any, flo
     return figure, axes, column, row
 
 
+def _rounded(attribute: re.Match[str]) -> str:
+    """Coordinates to a hundredth of a point."""
+    return re.sub(r"-?\d+\.\d{3,}", lambda match: f"{float(match[0]):.2f}", attribute[0])
+
+
 def _svg(figure: Any, name: str, told: str) -> str:
     """The figure as an <svg> element with `told` for those who cannot see it."""
     import matplotlib
@@ -206,7 +211,7 @@ def _svg(figure: Any, name: str, told: str) -> str:
     text = re.sub(r'\s+xmlns(:\w+)?="[^"]*"|font-family: [^;"]*; ?', "", text)
     referred = set(re.findall(r"#([\w-]+)", text))
     text = re.sub(r' id="([^"]*)"', lambda match: match[0] if match[1] in referred else "", text)
-    text = re.sub(r"-?\d+\.\d{3,}", lambda match: f"{float(match[0]):.2f}", text)
+    text = re.sub(r' (?:d|x|y|width|height|transform)="[^"]*"', _rounded, text)
     for colour, variable in VARIABLES.items():
         text = text.replace(colour, f"var({variable})")
     width = re.search(r'width="([\d.]+)pt"', text)

@@ -241,13 +241,18 @@ class Run:
         """What an operation works on; for a generator without a recognition program its own draws stand for codes."""
         if isinstance(self.system(), Encodes):
             reference, kept = self._read_codes()
-            chosen = kept[:default] if rows is None else np.asarray(rows, dtype=np.int64)
+            chosen = self._some(kept, default) if rows is None else np.asarray(rows, dtype=np.int64)
             codes = self.encode_rows(chosen) if len(chosen) else reference.take([])
         else:
             reference = self.system().draw(1000, seed=self.manifest.seed)
             chosen = np.arange(default) if rows is None else np.asarray(rows, dtype=np.int64)
             codes = reference.take(np.arange(len(chosen)))
         return Inputs(self.dataset().observations(chosen), codes, reference, chosen)
+
+    def _some(self, rows: np.ndarray, count: int) -> np.ndarray:
+        """A few of the rows, the same ones each time; neighbours in a rendered data set look alike."""
+        chosen = np.random.default_rng(self.manifest.seed).permutation(len(rows))[:count]
+        return rows[chosen]
 
     def report(self) -> Path:
         """Write report.html and return its path."""
