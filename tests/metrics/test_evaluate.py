@@ -110,7 +110,7 @@ def test_input_that_no_score_can_use_is_an_error(arrays):
 def test_progress_is_told_each_score(arrays):
     calls = []
     evaluate(*arrays, scores=["mig", "mapc"], progress=lambda *call: calls.append(call))
-    assert calls == [("mig", 0, 2), ("mapc", 1, 2)]
+    assert calls == [("mig", 0, 2), ("mapc", 1, 2), ("", 2, 2)]
 
 
 def test_own_scores_are_run_too(arrays, monkeypatch):

@@ -1,0 +1,52 @@
+"""Draw the pictures of the systems' and operations' pages, and of the README, from trained runs.
+
+    python docs/make_pictures.py runs/dsprites runs/demo
+
+The first folder is that of `unweave study dsprites` (with `capacity-0` and `infovae-0` trained like the others); the
+second is the run of `make demo`. No run is chosen by its looks: every page shows seed 0.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from PIL import Image
+
+from unweave.operations import save_png
+from unweave.runs import Run
+
+DOCS = Path(__file__).parent
+OPERATIONS = {
+    "traverse": {"steps": 7, "most": 6},
+    "reconstruct": {},
+    "interpolate": {"steps": 8},
+    "swap": {},
+    "sample": {"lines": 3, "columns": 8},
+}
+
+
+def save(run: Run, operation: str, path: Path, **params: object) -> None:
+    """One picture, with a palette: a fraction of the size, and nothing to see of it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    save_png(run.operate(operation, **params), path, run.dataset().spec)
+    with Image.open(path) as picture:
+        small = picture.convert("P", palette=Image.Palette.ADAPTIVE, colors=32)
+    small.save(path, optimize=True)
+
+
+def main(study: Path, demo: Path) -> None:
+    for folder in sorted(study.glob("*-0")):
+        run = Run.open(folder)
+        name = run.manifest.system
+        row = [int(run.code_rows()[0])]
+        save(run, "traverse", DOCS / "systems" / "images" / f"{name}.png", rows=row, steps=7, most=8)
+    shown = Run.open(demo)
+    for operation, params in OPERATIONS.items():
+        save(shown, operation, DOCS / "operations" / "images" / f"{operation}.png", **params)
+    row = [int(shown.code_rows()[0])]
+    save(shown, "traverse", DOCS / "images" / "traversal.png", rows=row, steps=9, most=6)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), Path(sys.argv[2]))
