@@ -40,7 +40,6 @@ def run_study(
     steps = steps or study.steps
     planned = study.plan(seeds, steps)
     threads = max(1, (os.cpu_count() or 1) // jobs)
-    began = time.monotonic()
     say(f"{name}: {len(planned)} runs of {steps} steps, {jobs} at a time with {threads} threads each, in {folder}")
 
     def make(run: PlannedRun) -> None:
@@ -57,7 +56,6 @@ def run_study(
         "command": command,
         "commit": _commit(),
         "date": datetime.now(timezone.utc).strftime("%Y-%m-%d"),
-        "seconds": round(time.monotonic() - began),
         "environment": environment(),
         "runs": records,
     }
