@@ -380,10 +380,9 @@ def demo(folder: Path, steps: int) -> None:
         click.echo(f"{folder} exists: going on from where it is (remove it to start anew)")
         run = go_on(folder)
     else:
-        click.echo(
-            "Training tcvae on dSprites, rendered on the spot from its formulas: 737,280 images, nothing downloaded."
-        )
-        run = start("tcvae", "dsprites", preset="quick", settings={"training.steps": steps}, run=folder)
+        click.echo("Training hfvae on dSprites: 737,280 images rendered on the spot from their formulas, no download.")
+        settings = {"training.steps": steps, "training.batch_size": 64}
+        run = start("hfvae", "dsprites", preset="quick", settings=settings, run=folder)
     if run.scores() is None:
         click.echo("Encoding 10,000 held-out images and scoring their codes.")
         run.encode()
@@ -392,7 +391,7 @@ def demo(folder: Path, steps: int) -> None:
     click.echo(f"\nThe report is at {path}: open it in a browser.")
     click.echo("What to type next:")
     click.echo(f"  unweave traverse {folder}                 each dimension moved, as PNG and GIF")
-    click.echo(f"  unweave swap {folder} --blocks z          codes exchanged between inputs")
+    click.echo(f"  unweave swap {folder} --blocks shape      one block exchanged between inputs")
     click.echo("  unweave systems                           what else can be trained")
     click.echo("  unweave train factorvae --data dsprites --preset quick")
 
