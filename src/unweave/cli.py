@@ -14,6 +14,7 @@ import click
 
 from unweave.core.config import parse_assignments
 from unweave.core.errors import UnweaveError
+from unweave.operation_commands import operation_command, shown_default
 from unweave.operations import OPERATIONS
 
 DEMO_STEPS = 6000
@@ -45,7 +46,8 @@ _set_option = click.option(
     "assignments",
     multiple=True,
     metavar="NAME=VALUE",
-    help="Change a setting: beta=4, training.steps=2000, data.resolution=32, split.train=0.8. May be repeated.",
+    help="Change a setting: beta=4, 'beta=linear(0, 4, 1000)', training.steps=2000, data.resolution=32, "
+    "'split.hold_out=shape=heart,x>=16'. May be repeated; `unweave systems NAME` lists them.",
 )
 
 
@@ -110,12 +112,13 @@ def _sort_settings(assignments: Iterable[str]) -> tuple[dict[str, str], dict[str
 @click.option(
     "--steps", type=click.IntRange(min=1), help="Train to this many steps in all [what the run was meant to have]."
 )
+@click.option("--device", help="auto, cpu, cuda or mps [where it began].")
 @click.option("--quiet", is_flag=True, help="No progress bar.")
-def resume(run: Path, steps: int | None, quiet: bool) -> None:
+def resume(run: Path, steps: int | None, device: str | None, quiet: bool) -> None:
     """Go on with a run that was stopped, or train it longer."""
     from unweave.runs import resume as go_on
 
-    done = go_on(run, steps=steps, progress=not quiet)
+    done = go_on(run, steps=steps, device=device, progress=not quiet)
     click.echo(f"trained {done.steps} steps: {done.path}")
 
 
@@ -131,13 +134,15 @@ def encode(run: Path, split: str | None, most: int) -> None:
     click.echo(f"{codes!r}: {run / 'codes.npz'}")
 
 
-@cli.command()
+@cli.command(short_help="Score a run, or codes of any model.")
 @click.argument("target", type=click.Path(path_type=Path))
 @click.option("--score", "scores", multiple=True, help="Only this score (`unweave metrics`). May be repeated.")
 @click.option("--factors", type=click.Path(path_type=Path), help="Factor table (CSV, Parquet) for codes of any model.")
 @click.option("--quiet", is_flag=True, help="No progress bar.")
 def evaluate(target: Path, scores: tuple[str, ...], factors: Path | None, quiet: bool) -> None:
     """Score a run, or codes of any model: `unweave evaluate codes.npy --factors factors.csv`."""
+    if target.suffix in (".npy", ".npz") and not target.exists():
+        raise UnweaveError(f"there is no file {target}: give a run, or codes as a .npy array")
     if target.is_file():
         from unweave.metrics import evaluate as score
         from unweave.runs.progress import score_bar
@@ -174,72 +179,11 @@ def _read_codes(path: Path) -> Any:
     return codes
 
 
-def _operation_command(operation: Any) -> click.Command:
-    """A command from an operation's parameter class: one option per field, its docstring as help."""
-    params: list[click.Parameter] = [
-        click.Argument(["run"], type=click.Path(path_type=Path)),
-        click.Option(
-            ["--rows"], help=f"Row numbers of the inputs, such as 0,5,7 [{operation.default_inputs} test rows]."
-        ),
-        click.Option(["--out"], type=click.Path(path_type=Path), help="File to write, .png or .gif [RUN/pictures]."),
-    ]
-    defaults = operation.params()
-    names = {}
-    for name, field in operation.params.model_fields.items():
-        option = f"--{name.replace('_', '-')}"
-        default = _shown_default(getattr(defaults, name))
-        # click would lower-case and rename; remember which field an option fills
-        names[f"param_{name}"] = name
-        params.append(
-            click.Option([option, f"param_{name}"], help=f"{field.description or ''} [{default}]", metavar="VALUE")
-        )
-
-    def run_operation(run: Path, rows: str | None, out: Path | None, **given: str | None) -> None:
-        from unweave.operations import save_gif, save_png
-        from unweave.runs import Run
-
-        values = {names[key]: value for key, value in given.items() if value is not None}
-        checked = operation.params().override(values)
-        handle = Run.open(run)
-        shown = handle.operate(operation.name, _row_numbers(rows), **dict(checked))
-        paths = [out] if out else [run / "pictures" / f"{operation.name}.png"]
-        if out is None and shown.moves:
-            paths.append(run / "pictures" / f"{operation.name}.gif")
-        for path in paths:
-            if path.suffix not in (".png", ".gif"):
-                raise UnweaveError(f"cannot write {path}: pictures are .png or .gif files")
-            (save_gif if path.suffix == ".gif" else save_png)(shown, path, handle.dataset().spec)
-            click.echo(path)
-
-    needs = ", ".join(need.__name__ for need in operation.needs)
-    return click.Command(
-        operation.name,
-        params=params,
-        callback=run_operation,
-        help=f"{operation.summary}\n\nNeeds a system that: {needs}.",
-    )
-
-
-def _shown_default(value: Any) -> str:
-    if isinstance(value, tuple):
-        return ",".join(map(str, value)) or "none"
-    return "none" if value is None else str(value)
-
-
-def _row_numbers(text: str | None) -> list[int] | None:
-    if text is None:
-        return None
-    try:
-        return [int(part) for part in text.split(",")]
-    except ValueError:
-        raise UnweaveError(f"cannot read the rows {text!r}: write row numbers with commas, such as 0,5,7") from None
-
-
 for _operation in OPERATIONS:
-    cli.add_command(_operation_command(_operation))
+    cli.add_command(operation_command(_operation))
 
 
-@cli.command()
+@cli.command(short_help="Write report.html: what each dimension means.")
 @_run_argument
 def report(run: Path) -> None:
     """Write report.html: what each dimension means, scores, terms, pictures."""
@@ -248,7 +192,7 @@ def report(run: Path) -> None:
     click.echo(Run.open(run).report())
 
 
-@cli.command()
+@cli.command(short_help="BibTeX of a run, system, data set or score.")
 @click.argument("name")
 def cite(name: str) -> None:
     """BibTeX of a run (system, data and scores used), or of a system, data set or score by name."""
@@ -262,7 +206,7 @@ def cite(name: str) -> None:
     found = {}
     for registry in _registries():
         if name in registry:
-            click.echo(registry[name].card.bibtex.strip())
+            click.echo(registry[name].card.bibtex.strip() or f"there is nothing to cite for {name}")
             return
         found.update(dict.fromkeys(registry.names()))
     raise unknown_name("run, system, data set or score", name, found)
@@ -286,11 +230,27 @@ def _print_list(rows: Iterable[tuple[str, str, str]]) -> None:
             click.echo(f"{'':<{width}}    {needs}")
 
 
+def _print_settings(cls: Any, prefix: str = "") -> None:
+    """Each setting of a class with its default and meaning; settings within settings by dotted name."""
+    for name, field in cls.model_fields.items():
+        inner = field.annotation
+        if isinstance(inner, type) and hasattr(inner, "model_fields"):
+            _print_settings(inner, f"{prefix}{name}.")
+        else:
+            default = "needed" if field.is_required() else shown_default(field.default)
+            click.echo(f"  {prefix}{name} [{default}]\n      {' '.join((field.description or '').split())}")
+
+
 @cli.command()
-def systems() -> None:
-    """List the systems that can be trained."""
+@click.argument("name", required=False)
+def systems(name: str | None) -> None:
+    """List the systems that can be trained, or the settings of one."""
     from unweave.core.system import SYSTEMS
 
+    if name is not None:
+        click.echo(f"{name}: {SYSTEMS[name].card.summary}\n{SYSTEMS[name].card.paper}\n\nSettings:")
+        _print_settings(SYSTEMS[name].config_class)
+        return
     _print_list(
         (
             cls.name(),
@@ -303,10 +263,15 @@ def systems() -> None:
 
 
 @cli.command()
-def data() -> None:
-    """List the data sets."""
+@click.argument("name", required=False)
+def data(name: str | None) -> None:
+    """List the data sets, or the settings of one."""
     from unweave.data import DATA
 
+    if name is not None:
+        click.echo(f"{name}: {DATA[name].card.summary}\n\nSettings, on the command line as --set data.NAME=VALUE:")
+        _print_settings(DATA[name])
+        return
     _print_list((cls.name, cls.card.summary, f"needs {cls.card.needs}" if cls.card.needs else "") for cls in DATA)
 
 
@@ -316,7 +281,9 @@ def metrics() -> None:
     from unweave.metrics import METRICS
 
     direction = {True: "higher is better", False: "lower is better", None: "neither direction is better"}
-    _print_list((m.name, m.card.summary, f"needs {m.needs}; {direction[m.higher_is_better]}") for m in METRICS)
+    _print_list(
+        (m.name, m.card.summary, f"needs {m.card.needs or m.needs}; {direction[m.higher_is_better]}") for m in METRICS
+    )
 
 
 @cli.command()
@@ -338,7 +305,7 @@ def operations() -> None:
     )
 
 
-@cli.command()
+@cli.command(short_help="Train, score and tabulate all runs of a study.")
 @click.argument("name")
 @click.option("--seeds", default=3, show_default=True, type=click.IntRange(min=1), help="Seeds 0, 1, ... of each row.")
 @click.option("--steps", type=click.IntRange(min=1), help="Training steps of each run [the study's own].")
@@ -360,7 +327,7 @@ def study(name: str, folder: Path | None, out: Path | None, **options: Any) -> N
     click.echo(written)
 
 
-@cli.command()
+@cli.command(short_help="The main job in one go, in about 3 minutes.")
 @click.option(
     "--run",
     "folder",
@@ -412,6 +379,8 @@ def main(arguments: list[str] | None = None) -> None:
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(0)
+    except OSError as error:
+        _stop(f"error: cannot read or write {error.filename or 'a file'}: {error.strerror or error}", 2)
 
 
 def _stop(line: str, code: int) -> None:

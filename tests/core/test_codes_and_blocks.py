@@ -62,6 +62,12 @@ def test_take_and_concatenate():
     assert codes.take([2, 2, 0]).rows == 3
 
 
+def test_membership_is_a_question_and_not_an_error():
+    assert "digit" in some_codes()
+    assert "digits" not in some_codes()
+    assert some_codes().get("digits") is None
+
+
 def test_mistakes_are_named():
     codes = some_codes()
     with pytest.raises(UnknownNameError, match="unknown block 'digits': did you mean 'digit'"):

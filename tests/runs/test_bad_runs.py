@@ -15,7 +15,7 @@ from unweave.core.errors import ConfigError, DataError, DeviceError, RunError, T
 from unweave.core.system import SYSTEMS
 from unweave.core.terms import Terms
 from unweave.data import DataSet, from_arrays
-from unweave.runs import Run, train
+from unweave.runs import Run, resume, train
 
 SMALL = {"nets.kind": "dense", "nets.hidden": [16], "training.steps": 6, "training.batch_size": 8}
 
@@ -259,6 +259,42 @@ def test_data_that_changed_since(run):
     other = from_arrays(np.zeros((40, 1, 9, 9), dtype=np.float32) + 0.5)
     with pytest.raises(DataError, match="the data changed since"):
         Run.open(run.path, data=other).encode()
+
+
+def test_data_of_another_size_are_refused(run):
+    with pytest.raises(DataError, match="now gives 54 training rows and the run was trained on 36"):
+        resume(run.path, steps=12, data=small_data(60), progress=False)
+
+
+def test_resuming_on_an_accelerator_that_is_not_there(run, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(DeviceError, match="device 'cuda' is not available"):
+        resume(run.path, steps=12, data=small_data(), device="cuda", progress=False)
+
+
+def test_a_loss_that_is_nan_at_once_leaves_the_name_free(tmp_path, monkeypatch):
+    explodes = _Explodes(0)
+    monkeypatch.setattr(SYSTEMS["vae"], "objective", lambda self, *rest: explodes(self, *rest))
+    with pytest.raises(TrainingError, match="at step 0"):
+        train("vae", small_data(), settings=SMALL, run=tmp_path / "run", progress=False)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_loss_that_is_nan_before_the_first_checkpoint_keeps_the_first_weights(tmp_path, monkeypatch):
+    explodes = _Explodes(2)
+    monkeypatch.setattr(SYSTEMS["vae"], "objective", lambda self, *rest: explodes(self, *rest))
+    with pytest.raises(TrainingError, match="at step 2"):
+        train("vae", small_data(), settings=SMALL, run=tmp_path / "run", progress=False)
+    assert Run.open(tmp_path / "run", data=small_data()).steps == 0
+    Run.open(tmp_path / "run", data=small_data()).system()
+
+
+def test_damaged_scores(run):
+    run.evaluate(["mapc"])
+    for text in ("{}", "[", "3"):
+        (run.path / "scores.json").write_text(text)
+        with pytest.raises(RunError, match=r"scores\.json is damaged"):
+            run.scores()
 
 
 def test_data_in_memory_must_be_given_again(run):

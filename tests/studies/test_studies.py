@@ -56,6 +56,9 @@ def test_a_study_trains_scores_tabulates_and_goes_on(study, tmp_path, monkeypatc
     _runner.run_study("small", **options, say=said.append)
     assert (tmp_path / "runs" / "vae-0" / "state.safetensors").stat().st_mtime_ns == before
 
+    with pytest.raises(UnweaveError, match="other settings than the study plans"):
+        _runner.run_study("small", **{**options, "steps": 5}, say=said.append)
+
 
 def test_a_run_that_fails_stops_the_study_with_its_message(study, tmp_path):
     run = PlannedRun("vae", "vae", "digits", 0, settings={"latent": 0})

@@ -118,6 +118,18 @@ def _split_list(text: str) -> list[str]:
     return [item.strip() for item in items if item.strip()]
 
 
+def _dotted(cls: type[Config], location: tuple[int | str, ...]) -> str:
+    """`training.steps`, `shapes[1]`: the part of a location that names fields, not branches of a type."""
+    name, owner = "", cls
+    for part in location:
+        if isinstance(part, int):
+            name += f"[{part}]"
+        elif part in getattr(owner, "model_fields", {}):
+            name += f".{part}" if name else part
+            owner = owner.model_fields[part].annotation  # type: ignore[assignment]
+    return name
+
+
 def _teach(cls: type[Config], error: pydantic.ValidationError) -> ConfigError | UnknownNameError:
     """The first complaint of a validation error as one line."""
     first = error.errors(include_url=False)[0]
@@ -132,7 +144,7 @@ def _teach(cls: type[Config], error: pydantic.ValidationError) -> ConfigError | 
     if first["type"] == "missing":
         return ConfigError(f"setting {path[-1]!r} of {cls.__name__} is needed: give {path[-1]}=...")
     message = first["msg"].removeprefix("Value error, ")
-    name = ".".join(part for part in path if not part.startswith(("function-", "constrained-", "tagged-", "literal")))
+    name = _dotted(cls, first["loc"])
     if not name:
         return ConfigError(message)
     cause = first.get("ctx", {}).get("error")

@@ -46,8 +46,11 @@ class MissingExtraError(UnweaveError, ImportError):
     """An optional dependency is absent; the message names the extra to install."""
 
 
-class UnknownNameError(UnweaveError, LookupError):
+class UnknownNameError(UnweaveError, KeyError):
     """A name that no registry, mapping or configuration knows."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])  # KeyError would put the message in quotes
 
 
 def nearest(name: str, known: Iterable[str], limit: int = 3) -> tuple[str, ...]:

@@ -26,7 +26,7 @@ from unweave.core.codes import Codes
 from unweave.core.config import Config
 from unweave.core.dataspec import DataSpec
 from unweave.core.distributions import centre, spread
-from unweave.core.errors import UnweaveError, unknown_name
+from unweave.core.errors import TrainingError, UnweaveError, unknown_name
 from unweave.core.players import Optimiser, Player
 from unweave.core.registry import Registry
 from unweave.core.seeding import derive_seed
@@ -211,6 +211,9 @@ class System(pl.LightningModule, ABC):
                 total = terms.total(self.step)
                 if not torch.isfinite(total):
                     terms.require_finite(self.step, player.name)
+                    raise TrainingError(
+                        f"the weighted sum of the terms became {total.item()} at step {self.step}: lower a weight"
+                    )
                 if total.requires_grad:  # a player all of whose weights are 0 at this step does not move
                     optimiser.zero_grad()
                     self.manual_backward(total)

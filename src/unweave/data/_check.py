@@ -64,14 +64,15 @@ def first_outside(array: np.ndarray, low: float, high: float) -> int | None:
     return None
 
 
-def check_values(found: Found, values: Values, array: np.ndarray, where: str) -> None:
+def check_values(found: Found, values: Values, array: np.ndarray, where: str, levels: int | None = None) -> None:
     """Raise DataError unless the values found are of the kind `values` says (see DataSpec)."""
+    top = np.inf if levels is None else levels - 1.0
     low, high = {
         "binary": (0.0, 1.0),
         "unit": (0.0, 1.0),
-        "levels": (0.0, np.inf),
+        "levels": (0.0, top),
         "counts": (0.0, np.inf),
-        "tokens": (0.0, np.inf),
+        "tokens": (0.0, top),
         "real": (-np.inf, np.inf),
     }[values]
     if found.low < low or found.high > high:

@@ -111,7 +111,7 @@ def _key_facts(run: Run, every: Sequence[facts.Dimension], log: Mapping[str, np.
     tiles.append({"name": "training examples", "value": f"{run.manifest.data_spec['size']:,}", "more": f"of {shape}"})
     try:
         cost = run.reconstruction()
-        more = f"nats per test example; mean squared error {cost['mse']:.2g}"
+        more = f"nats per example; mean squared error {cost['mse']:.2g}"
         tiles.append({"name": "reconstruction", "value": _number(cost["nats"]), "more": more})
     except UnweaveError:
         pass  # a system without a decoder reconstructs nothing
@@ -155,7 +155,7 @@ def _pairs(run: Run, codes: Codes, rows: np.ndarray) -> dict[str, Any] | None:
         return None
     chosen = rows[facts.spread_rows(codes, 12, run.manifest.seed)]
     pictures = _pictures(run.operate("reconstruct", rows=[int(row) for row in chosen], columns=12), run)
-    return _image(pictures.grid, f"{len(chosen)} test examples above, their reconstructions below", pictures.full)
+    return _image(pictures.grid, f"{len(chosen)} examples above, their reconstructions below", pictures.full)
 
 
 def _samples(run: Run, codes: Codes) -> dict[str, Any] | None:

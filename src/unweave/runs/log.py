@@ -46,6 +46,17 @@ class TrainingLog:
 
     def append(self, step: int, seconds: float, values: Mapping[str, float]) -> None:
         """Add the means of an interval that ends with `step`."""
+        try:
+            self._write(step, seconds, values)
+        except OSError as error:
+            raise RunError(
+                f"cannot write {self.path}: {error.strerror or error}; the last good checkpoint is kept: make room, "
+                f"then `unweave resume {self.path.parent}`"
+            ) from error
+        for name, value in values.items():
+            self._writer.add_scalar(name, value, step)
+
+    def _write(self, step: int, seconds: float, values: Mapping[str, float]) -> None:
         fresh = [name for name in values if self._columns is not None and name not in self._columns]
         if fresh:  # a term that first plays later in training: the rows before have no value for it
             before = read_log(self.path)
@@ -57,8 +68,6 @@ class TrainingLog:
                 writer.writerow(self._columns)
             row = {"step": step, "seconds": round(self.seconds_before + seconds, 3), **values}
             writer.writerow([_number(row.get(name, "")) for name in self._columns])
-        for name, value in values.items():
-            self._writer.add_scalar(name, value, step)
 
     def close(self) -> None:
         self._writer.close()

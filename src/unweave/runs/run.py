@@ -109,16 +109,23 @@ class Run:
                 raise RunError(f"{self.path} was trained on data in memory: open it with Run.open(path, data=...)")
             self._dataset = DATA[self.manifest.data](**self.manifest.data_settings).load()
         expected = DataSpec.from_dict(self.manifest.data_spec)
-        if self._dataset.spec.shape != expected.shape:
+        found = self._dataset.spec
+        if (found.shape, found.values, found.levels) != (expected.shape, expected.values, expected.levels):
             raise DataError(
-                f"{self._dataset.name} has observations of shape {self._dataset.spec.shape} and the run was trained on "
-                f"{expected.shape}: the data changed since; give the data it was trained on"
+                f"{self._dataset.name} has {found.values} observations of shape {found.shape} and the run was trained "
+                f"on {expected.values} ones of shape {expected.shape}: the data changed since"
             )
         return self._dataset
 
     def split_rows(self) -> dict[str, np.ndarray]:
-        """Row numbers of each split: train, test, held_out."""
-        return Split.from_dict(self.manifest.split).rows(self.dataset())
+        """Row numbers of each split: train, and where they have any, validation, test and held_out."""
+        rows = Split.from_dict(self.manifest.split).rows(self.dataset())
+        if len(rows["train"]) != self.manifest.data_spec["size"]:
+            raise DataError(
+                f"{self.dataset().name} now gives {len(rows['train'])} training rows and the run was trained on "
+                f"{self.manifest.data_spec['size']}: the data changed since; give the data it was trained on"
+            )
+        return rows
 
     def log(self) -> dict[str, np.ndarray]:
         """Columns of the training log: step, seconds, one per term."""
@@ -151,7 +158,7 @@ class Run:
         if len(rows) > most:
             rows = np.sort(np.random.default_rng(self.manifest.seed).choice(rows, most, replace=False))
         codes = self.encode_rows(rows)
-        arrays: dict[str, Any] = {"rows": rows}
+        arrays: dict[str, Any] = {"rows": rows, "step": np.array(self.steps), "split": np.array(split)}
         for block in codes.blocks:
             arrays[f"value/{block.name}"] = codes[block.name]
             spread = codes.spread(block.name)
@@ -162,19 +169,31 @@ class Run:
         return codes
 
     def _read_codes(self) -> tuple[Codes, np.ndarray]:
-        path = self.path / "codes.npz"
-        if not path.exists():
+        """The kept codes and their rows; made anew when there are none or the weights have changed since."""
+        if not (self.path / "codes.npz").exists():
             self.encode()
+        arrays = self._code_arrays()
+        if int(arrays["step"]) != self.steps:
+            self.encode(str(arrays["split"]))
+            arrays = self._code_arrays()
+        values = {name.removeprefix("value/"): value for name, value in arrays.items() if name.startswith("value/")}
+        spreads = {name.removeprefix("spread/"): value for name, value in arrays.items() if name.startswith("spread/")}
+        return Codes(self.system().blocks, values, spreads), arrays["rows"]
+
+    def _code_arrays(self) -> dict[str, np.ndarray]:
+        path = self.path / "codes.npz"
         try:
             with np.load(path, allow_pickle=False) as arrays:
-                values = {name.removeprefix("value/"): arrays[name] for name in arrays if name.startswith("value/")}
-                spreads = {name.removeprefix("spread/"): arrays[name] for name in arrays if name.startswith("spread/")}
-                rows = arrays["rows"]
-        except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
+                return {name: arrays[name] for name in (*arrays, "rows", "step", "split")}
+        except (OSError, ValueError, KeyError, zipfile.BadZipFile):
             raise RunError(
-                f"the codes at {path} are damaged ({error}): remove the file and run `unweave encode`"
+                f"the codes at {path} are damaged: remove the file and run `unweave encode {self.path}`"
             ) from None
-        return Codes(self.system().blocks, values, spreads), rows
+
+    def code_split(self) -> str:
+        """Which split the kept codes are of."""
+        self._read_codes()
+        return str(self._code_arrays()["split"])
 
     def codes(self) -> Codes:
         """The codes kept in codes.npz; made from the test split when there are none."""
@@ -199,37 +218,48 @@ class Run:
         return {"nats": nats / len(rows), "mse": squares / len(rows), "rows": len(rows)}
 
     def evaluate(self, scores: Sequence[str] | None = None, progress: bool = False) -> Evaluation:
-        """Score the kept codes and write scores.json and scores.csv."""
-        from unweave.metrics import evaluate
+        """Score the kept codes and write scores.json and scores.csv; named scores are added to those there are."""
+        from unweave.metrics import Evaluation, evaluate
 
         codes, rows = self._read_codes()
         factors = self.dataset().factors
         known = None if factors is None else factors.take(rows)
-        result = evaluate(
-            codes, known, scores=scores, rng=self.manifest.seed, progress=score_bar() if progress else None
-        )
-        record: dict[str, Any] = {"evaluation": result.to_dict(), "rows": len(rows)}
+        callback = score_bar() if progress else None
+        result = evaluate(codes, known, scores=scores, rng=self.manifest.seed, progress=callback)
+        plain = result.to_dict()
+        before = self._score_record()
+        if scores is not None and before is not None:
+            plain["scores"] = {**before["evaluation"]["scores"], **plain["scores"]}
+        record: dict[str, Any] = {
+            "evaluation": plain,
+            "rows": len(rows),
+            "step": self.steps,
+            "split": self.code_split(),
+        }
         if {Encodes, Decodes} <= set(self.system().capabilities()):
             record["reconstruction"] = self.reconstruction()
         write_json(self.path / "scores.json", record)
-        write_text(self.path / "scores.csv", result.to_csv())
+        write_text(self.path / "scores.csv", Evaluation.from_dict(plain).to_csv())
         return result
 
     def scores(self) -> Evaluation | None:
-        """The scores of the last evaluation, None when there was none."""
+        """The scores of these weights, None when there are none yet."""
         from unweave.metrics import Evaluation
 
         record = self._score_record()
         return None if record is None else Evaluation.from_dict(record["evaluation"])
 
     def _score_record(self) -> dict[str, Any] | None:
+        """What scores.json holds, None when it is of other weights or of other rows than the kept codes."""
         path = self.path / "scores.json"
         if not path.exists():
             return None
         try:
-            return json.loads(path.read_text(encoding="utf-8"))
-        except ValueError as error:
-            raise RunError(f"{path} is damaged ({error}): run `unweave evaluate` again") from None
+            record = json.loads(path.read_text(encoding="utf-8"))
+            same = record["step"] == self.steps and record["split"] == self.code_split()
+            return record if same and isinstance(record["evaluation"]["scores"], dict) else None
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise RunError(f"{path} is damaged ({error}): remove it and run `unweave evaluate {self.path}`") from None
 
     def operate(self, name: str, rows: Sequence[int] | None = None, **params: Any) -> Shown:
         """Run an operation on rows of the data set (a few test rows when not given)."""

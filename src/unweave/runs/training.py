@@ -92,8 +92,8 @@ def train(
     try:
         _fit(folder, manifest, built, batches, progress)
     except UnweaveError:
-        if made and not (folder / "state.safetensors").exists() and not (folder / "log.csv").exists():
-            shutil.rmtree(folder)  # it never took a step: nothing would be lost, and the name is free again
+        if made and not (folder / "log.csv").exists():
+            shutil.rmtree(folder)  # it never finished a step: nothing would be lost, and the name is free again
         raise
     return Run(folder, manifest, dataset=dataset, system=built.eval(), modules=modules)
 
@@ -103,12 +103,17 @@ def resume(
     *,
     steps: int | None = None,
     data: DataSet | None = None,
+    device: str | None = None,
     progress: bool = True,
     **modules: nn.Module,
 ) -> Run:
-    """Go on with a run that was stopped, from its last checkpoint; `steps` trains it longer than it was meant to."""
+    """Go on with a run that was stopped, from its last checkpoint.
+
+    steps:  train to this many steps in all, longer than it was meant to
+    device: go on there instead of where it began; equal bit for bit only on the same one
+    """
     handle = Run(Path(run), read_manifest(Path(run)), dataset=data, modules=modules)
-    manifest = handle.manifest
+    manifest = handle.manifest.override({"device": choose_device(device or handle.manifest.device)})
     if steps is not None:
         settings = {**manifest.settings, "training": {**manifest.settings["training"], "steps": steps}}
         manifest = manifest.override({"settings": settings})
@@ -125,6 +130,8 @@ def resume(
         write_json(handle.path / "run.json", manifest.to_dict())
         batches = _batches(handle.dataset(), handle.split_rows()["train"], built, manifest, start)
         _fit(handle.path, manifest, built, batches, progress)
+    elif not (handle.path / "weights.safetensors").exists():
+        save_weights(handle.path / "weights.safetensors", built)  # killed between the last checkpoint and this file
     return Run(handle.path, manifest, dataset=handle.dataset(), system=built.eval(), modules=modules)
 
 
@@ -145,13 +152,15 @@ def _load(data: str | DataSource | DataSet, settings: Mapping[str, Any]) -> tupl
 
 def _check_sample(dataset: DataSet, rows: np.ndarray) -> None:
     """A look at some observations: a data set of the user's own may give others than its spec says."""
-    sample = dataset.observations(rows[:256])
+    sample = dataset.observations(np.random.default_rng(0).permutation(rows)[:256])
     if sample.shape[1:] != dataset.spec.shape:
         raise DataError(
             f"{dataset.name} gives observations of shape {sample.shape[1:]} and its spec says {dataset.spec.shape}: "
             "correct the spec or the reader"
         )
-    check_values(check_observations(sample, dataset.name), dataset.spec.values, sample, dataset.name)
+    check_values(
+        check_observations(sample, dataset.name), dataset.spec.values, sample, dataset.name, dataset.spec.levels
+    )
 
 
 def _create(folder: Path, manifest: Manifest) -> bool:
@@ -206,6 +215,8 @@ def _fit(folder: Path, manifest: Manifest, system: System, batches: Batches, pro
         _Record(log, manifest.log_every),
         _Checkpoint(folder, manifest.checkpoint_every, start),
     ]
+    interrupt = _Interrupt()
+    callbacks.append(interrupt)
     if progress:
         callbacks.append(_Progress(f"{system.name()} on {batches.dataset.name}", start, steps))
     logging.getLogger("lightning.pytorch").setLevel(logging.WARNING)
@@ -225,6 +236,10 @@ def _fit(folder: Path, manifest: Manifest, system: System, batches: Batches, pro
                 use_distributed_sampler=False,
             )
             trainer.fit(system, train_dataloaders=batches)
+    except SystemExit:
+        if interrupt.came:  # Lightning turns Ctrl-C into an exit of its own
+            raise KeyboardInterrupt from None
+        raise
     finally:
         log.close()
 
@@ -257,13 +272,24 @@ class _Checkpoint(pl.Callback):
     def on_train_start(self, trainer: Any, module: Any) -> None:
         if self.start:
             load_optimisers(self.folder / "state.safetensors", trainer.optimizers)
+        else:  # so that there are good weights to keep whatever happens before the first checkpoint
+            save_checkpoint(self.folder / "state.safetensors", module, trainer.optimizers)
 
     def on_train_batch_end(self, trainer: Any, module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
         last = module.step == module.config.training.steps
-        if last or module.step % self.every == 0:
-            save_checkpoint(self.folder / "state.safetensors", module, trainer.optimizers)
         if last:
             save_weights(self.folder / "weights.safetensors", module)
+        if last or module.step % self.every == 0:
+            save_checkpoint(self.folder / "state.safetensors", module, trainer.optimizers)
+
+
+class _Interrupt(pl.Callback):
+    """Remembers that the user pressed Ctrl-C."""
+
+    came = False
+
+    def on_exception(self, trainer: Any, module: Any, exception: BaseException) -> None:
+        self.came = self.came or isinstance(exception, KeyboardInterrupt)
 
 
 class _Progress(pl.Callback):

@@ -21,7 +21,8 @@ from typing import Any
 
 from unweave.core.errors import UnweaveError
 from unweave.core.files import write_json, write_text
-from unweave.runs.manifest import environment
+from unweave.core.system import SYSTEMS
+from unweave.runs.manifest import environment, read_manifest
 from unweave.studies._study import STUDIES, PlannedRun, Study
 
 
@@ -70,6 +71,8 @@ def run_study(
 def complete(run: PlannedRun, folder: Path, threads: int) -> None:
     """Train (or resume) and score one run in a process of its own, unless that has been done."""
     path = folder / run.name
+    if (path / "run.json").exists():
+        _require_same(run, path)
     if (path / "scores.json").exists():
         return
     if (path / "run.json").exists():
@@ -81,6 +84,17 @@ def complete(run: PlannedRun, folder: Path, threads: int) -> None:
         options = ["--seed", str(run.seed), "--threads", str(threads), "--quiet", "--run", str(path)]
         _command(path, threads, "train", run.system, "--data", run.data, *preset, *words, *options)
     _command(path, threads, "evaluate", str(path), "--quiet")
+
+
+def _require_same(run: PlannedRun, path: Path) -> None:
+    """A run of an earlier plan must not be counted as one of this."""
+    found = read_manifest(path)
+    cls = SYSTEMS[run.system].config_class
+    expected = cls.preset(run.preset).override(run.settings).to_dict()
+    if (found.system, found.data, found.seed, found.settings) != (run.system, run.data, run.seed, expected):
+        raise UnweaveError(
+            f"{path} holds a run with other settings than the study plans: move it, or choose another --folder"
+        )
 
 
 def _command(path: Path, threads: int, *words: str) -> None:

@@ -41,7 +41,8 @@ DSPRITES = Study(
         "modularity",
         "explicitness",
         "irs",
-        "total_correlation",
+        "total_correlation/gaussian",
+        "total_correlation/own_share",
     ),
     steps=6000,
 )

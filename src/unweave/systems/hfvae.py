@@ -42,6 +42,7 @@ from unweave.nets.build import (
     ConcreteHead,
     GaussianHead,
     Nets,
+    OverRows,
     build_decoder,
     build_encoder,
     check_decoder,
@@ -246,13 +247,16 @@ class HFVAE(System, Encodes, Decodes, Samples):
         super().__init__(config, spec)
         self.plans = config.plans
         inputs = sum(plan.size for plan in self.plans)
-        self.encoder = build_encoder(config.nets, spec) if encoder is None else encoder
+        self.encoder = build_encoder(config.nets, spec) if encoder is None else OverRows(encoder, len(spec.shape))
         features = check_encoder(self.encoder, spec)
         heads = {"normal": GaussianHead, "concrete": ConcreteHead}
         self.heads = nn.ModuleDict({plan.name: heads[plan.kind](features, plan.size) for plan in self.plans})
         self.likelihood = config.likelihood.build(spec)
         parameters = self.likelihood.parameters_per_value
-        self.decoder = build_decoder(config.nets, spec, inputs, parameters) if decoder is None else decoder
+        if decoder is None:
+            self.decoder = build_decoder(config.nets, spec, inputs, parameters)
+        else:
+            self.decoder = OverRows(decoder, 1)
         check_decoder(self.decoder, spec, inputs, parameters)
         self.tree = Node("root", tuple(plan.part() for plan in self.plans))
 
