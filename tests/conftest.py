@@ -44,7 +44,7 @@ def run_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
         monkeypatch.chdir(tmp_path)
         namespace: dict[str, object] = {"__name__": "__page__"}
         for block in blocks:
-            exec(compile(block, str(page), "exec"), namespace)
+            exec(compile(block, str(page), "exec", dont_inherit=True), namespace)
         return len(blocks)
 
     return run

@@ -93,9 +93,9 @@ def data_folder(real_data, factory):
     return folder
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/architecture.md", "docs/objectives.md", "docs/networks.md"])
-def test_snippets_run(page, root, run_page, monkeypatch, tmp_path):
-    assert run_page(root / page) >= 1
+@pytest.mark.parametrize("name", ["README.md", "docs/architecture.md", "docs/objectives.md", "docs/networks.md"])
+def test_snippets_run(name, root, run_page):
+    assert run_page(root / name) >= 1
 
 
 def test_links_lead_somewhere(root):

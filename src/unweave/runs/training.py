@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import os
 import shutil
@@ -59,7 +60,7 @@ def train(
     preset:        named set of settings, e.g. "quick" or "paper"
     settings:      changes by dotted name, {"beta": 4, "training.steps": 2000} or ["beta=4", ...]
     data_settings: settings of the data source
-    run:           where to write; runs/SYSTEM-DATA-SEED when not given
+    run:           where to write; runs/SYSTEM-DATA-SEED when not given, with a number when that is taken
     modules:       networks of your own where the system takes them: encoder=..., decoder=...
     """
     cls = SYSTEMS[system] if isinstance(system, str) else _known(system)
@@ -87,7 +88,7 @@ def train(
     torch.manual_seed(derive_seed(seed, _WEIGHTS))
     built = cls(config, spec, **modules)
     batches = _batches(dataset, rows["train"], built, manifest, start=0)
-    folder = Path(run) if run is not None else Path("runs") / f"{cls.name()}-{dataset.name}-{seed}"
+    folder = Path(run) if run is not None else _free_folder(f"{cls.name()}-{dataset.name}-{seed}")
     made = _create(folder, manifest)
     try:
         _fit(folder, manifest, built, batches, progress)
@@ -161,6 +162,12 @@ def _check_sample(dataset: DataSet, rows: np.ndarray) -> None:
     check_values(
         check_observations(sample, dataset.name), dataset.spec.values, sample, dataset.name, dataset.spec.levels
     )
+
+
+def _free_folder(name: str) -> Path:
+    """runs/NAME, or runs/NAME-2, ... when there is one of this name already."""
+    numbers = itertools.chain([""], (f"-{number}" for number in itertools.count(2)))
+    return next(folder for number in numbers if not (folder := Path("runs") / f"{name}{number}").exists())
 
 
 def _create(folder: Path, manifest: Manifest) -> bool:

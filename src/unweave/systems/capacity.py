@@ -34,7 +34,7 @@ class CapacityConfig(NetworkConfig):
     """Settings of the VAE with controlled capacity."""
 
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
-        "quick": {**QUICK, "gamma": 30.0, "capacity": "linear(0, 25, 5000)"},
+        "quick": {**QUICK, "gamma": 10.0, "capacity": "linear(0, 25, 5000)"},
         # Appendix A.2, dSprites. The paper gives neither the batch size nor the steps after C has reached 25.
         "paper": {
             **BURGESS,
@@ -45,7 +45,7 @@ class CapacityConfig(NetworkConfig):
         },
     }
 
-    gamma: Weight = 30.0
+    gamma: Weight = 10.0
     """Weight of the distance between KL and C: enough that the KL follows, not so much that noise fills the code."""
     capacity: Weight = parse_schedule("linear(0, 25, 2500)")
     """C: the nats of KL to aim for, at least 0."""
