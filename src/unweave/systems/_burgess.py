@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-BURGESS = {
-    "latent": 10,
-    "nets.channels": [32, 32, 32, 32],
-    "nets.hidden": [256, 256],
-    "nets.stem": 2,
-    "nets.activation": "relu",
-    "training.optimiser.lr": 5e-4,
-}
+from unweave.nets.build import BURGESS as NETS
+
+BURGESS = {**{f"nets.{name}": value for name, value in NETS.to_dict().items()}, "training.optimiser.lr": 5e-4}

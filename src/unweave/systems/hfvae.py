@@ -52,6 +52,7 @@ from unweave.objectives.decomposition import FactorisedPrior, GaussianPrior, Nod
 from unweave.objectives.elbo import reconstruction
 from unweave.objectives.likelihood import Likelihood
 from unweave.objectives.marginals import Leaf, anchor_information
+from unweave.systems._burgess import BURGESS
 from unweave.systems._networks import QUICK
 
 
@@ -132,15 +133,7 @@ class HFVAEConfig(SystemConfig):
         "mnist": {**QUICK, **_MNIST, "training.batch_size": 512, "training.steps": 20_000},
         # Tables 2 and 3 (dSprites) and section 3.1 (batches of 512 to 1024). The text gives neither temperature,
         # learning rate nor steps; networks and learning rate are those of Burgess et al. 2018.
-        "paper": {
-            **_DSPRITES,
-            "nets.channels": [32, 32, 32, 32],
-            "nets.hidden": [256, 256],
-            "nets.stem": 2,
-            "training.optimiser.lr": 5e-4,
-            "training.batch_size": 1024,
-            "training.steps": 100_000,
-        },
+        "paper": {**BURGESS, **_DSPRITES, "training.batch_size": 1024, "training.steps": 100_000},
     }
 
     blocks: str = "shape=concrete(3), style=normal(10)"
