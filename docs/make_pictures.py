@@ -8,7 +8,9 @@ second is the run of `make demo`. No run is chosen by its looks: every page show
 
 from __future__ import annotations
 
+import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 from PIL import Image
@@ -21,7 +23,6 @@ OPERATIONS = {
     "traverse": {"steps": 7, "most": 6},
     "reconstruct": {},
     "interpolate": {"steps": 8},
-    "swap": {},
     "sample": {"lines": 3, "columns": 8},
 }
 
@@ -44,8 +45,22 @@ def main(study: Path, demo: Path) -> None:
     shown = Run.open(demo)
     for operation, params in OPERATIONS.items():
         save(shown, operation, DOCS / "operations" / "images" / f"{operation}.png", **params)
-    row = [int(shown.code_rows()[0])]
-    save(shown, "traverse", DOCS / "images" / "traversal.png", rows=row, steps=9, most=6)
+    informative = shown.operate("traverse", steps=2, most=2).rows
+    save(shown, "swap", DOCS / "operations" / "images" / "swap.png", blocks=tuple(dict.fromkeys(informative))[:2])
+    screenshot(shown.report(), DOCS / "images" / "report.png")
+
+
+def screenshot(page: Path, path: Path) -> None:
+    """The top of a page as headless Chromium shows it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    quiet = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--hide-scrollbars"]
+    offline = ["--disable-background-networking", "--disable-component-update", "--disable-sync"]
+    with tempfile.TemporaryDirectory() as profile:
+        where = [f"--user-data-dir={profile}", f"--screenshot={path}", "--window-size=1280,1390"]
+        subprocess.run(["chromium", *quiet, *offline, *where, page.resolve().as_uri()], check=True, capture_output=True)
+    with Image.open(path) as picture:
+        small = picture.convert("RGB").convert("P", palette=Image.Palette.ADAPTIVE, colors=64)
+    small.save(path, optimize=True)
 
 
 if __name__ == "__main__":

@@ -359,7 +359,7 @@ def demo(folder: Path, steps: int) -> None:
     click.echo(f"\nThe report is at {path}: open it in a browser.")
     click.echo("What to type next:")
     click.echo(f"  unweave traverse {folder}                 each dimension moved, as PNG and GIF")
-    click.echo(f"  unweave swap {folder} --blocks shape      one block exchanged between inputs")
+    click.echo(f"  unweave interpolate {folder}              from one input to another")
     click.echo("  unweave systems                           what else can be trained")
     click.echo("  unweave train factorvae --data dsprites --preset quick")
 
