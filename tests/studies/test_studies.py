@@ -49,6 +49,7 @@ def test_a_study_trains_scores_tabulates_and_goes_on(study, tmp_path, monkeypatc
     assert len(values) == 2
     assert f"{statistics.fmean(values):.3f} ± {statistics.stdev(values):.3f}" in page
     assert all(f"| vae, seed {seed} |" in page for seed in (0, 1))
+    assert (tmp_path / "out" / "results.png").read_bytes().startswith(b"\x89PNG")
     assert "unweave study small --seeds 2 --steps 3" in page
     assert (tmp_path / "out" / "logs" / "vae-0.csv").read_text().startswith("step,seconds,")
     before = (tmp_path / "runs" / "vae-0" / "state.safetensors").stat().st_mtime_ns

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from unweave.core.errors import UnweaveError
-from unweave.core.files import write_json, write_text
+from unweave.core.files import replacing, write_json, write_text
 from unweave.core.system import SYSTEMS
 from unweave.runs.manifest import environment, read_manifest
 from unweave.studies._study import STUDIES, PlannedRun, Study
@@ -63,6 +63,7 @@ def run_study(
     out.mkdir(parents=True, exist_ok=True)
     write_json(out / "results.json", result)
     write_text(out / "results.md", table(study, records, command))
+    picture(study, records, out / "results.png")
     for run in planned:
         write_text(out / "logs" / f"{run.name}.csv", (folder / run.name / "log.csv").read_text(encoding="utf-8"))
     return out / "results.md"
@@ -125,13 +126,41 @@ def record(run: PlannedRun, folder: Path) -> dict[str, Any]:
     }
 
 
-def table(study: Study, records: list[dict[str, Any]], command: str) -> str:
-    """Markdown: mean and standard deviation over seeds for each row, then every run on its own."""
-    columns: list[tuple[str, Callable[[dict[str, Any]], float]]] = [
+def columns_of(study: Study) -> list[tuple[str, Callable[[dict[str, Any]], float]]]:
+    """Name and reader of each column: reconstruction, then the study's scores."""
+    return [
         ("reconstruction (nats)", lambda r: r["reconstruction"]["nats"]),
         ("MSE x 1000", lambda r: 1000 * r["reconstruction"]["mse"]),
         *((name.replace("/", " "), _reader(name)) for name in study.scores),
     ]
+
+
+def picture(study: Study, records: list[dict[str, Any]], path: Path) -> None:
+    """A panel for each column: a dot for each run, a bar at the mean of each row."""
+    from matplotlib.figure import Figure
+
+    columns = columns_of(study)
+    rows = list(dict.fromkeys(r["row"] for r in records))
+    figure = Figure(figsize=(11, 1.9 * -(-len(columns) // 4)), layout="constrained")
+    grid = figure.subplots(-(-len(columns) // 4), 4, squeeze=False).flat
+    for axes, (name, read) in zip(grid, columns, strict=False):
+        for place, row in enumerate(rows):
+            values = [read(r) for r in records if r["row"] == row]
+            axes.plot([place] * len(values), values, "o", color="#2b6cb0", markersize=4, alpha=0.8)
+            axes.plot([place - 0.3, place + 0.3], [statistics.fmean(values)] * 2, color="#c8553d", linewidth=2)
+        axes.set_title(name, fontsize=8)
+        axes.set_xticks(range(len(rows)), rows, rotation=45, ha="right", fontsize=7)
+        axes.tick_params(axis="y", labelsize=7)
+        axes.spines[["top", "right"]].set_visible(False)
+    for axes in list(figure.axes)[len(columns) :]:
+        axes.remove()
+    with replacing(path) as temporary:
+        figure.savefig(temporary, dpi=90)
+
+
+def table(study: Study, records: list[dict[str, Any]], command: str) -> str:
+    """Markdown: mean and standard deviation over seeds for each row, then every run on its own."""
+    columns = columns_of(study)
     head = [name for name, _ in columns]
     rows = list(dict.fromkeys(r["row"] for r in records))
     means = [[row, *(_spread(read(r) for r in records if r["row"] == row) for _, read in columns)] for row in rows]
