@@ -5,6 +5,7 @@ Heavy imports happen inside the commands, so that help appears at once. A mistak
 
 from __future__ import annotations
 
+import shutil
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -88,7 +89,7 @@ def train(
     for note in run.dataset().notes:
         click.echo(f"data: {note}")
     click.echo(f"trained {run.steps} steps: {run.path}")
-    click.echo(f"next: unweave evaluate {run.path} && unweave report {run.path}")
+    click.echo(f"next: {_typed()} evaluate {run.path} && {_typed()} report {run.path}")
 
 
 def _sort_settings(assignments: Iterable[str]) -> tuple[dict[str, str], dict[str, str], dict[str, str]]:
@@ -358,10 +359,18 @@ def demo(folder: Path, steps: int) -> None:
     path = Run.open(folder).report()
     click.echo(f"\nThe report is at {path}: open it in a browser.")
     click.echo("What to type next:")
-    click.echo(f"  unweave traverse {folder}                 each dimension moved, as PNG and GIF")
-    click.echo(f"  unweave interpolate {folder}              from one input to another")
-    click.echo("  unweave systems                           what else can be trained")
-    click.echo("  unweave train factorvae --data dsprites --preset quick")
+    for words, what in (
+        (f"traverse {folder}", "each dimension moved, as PNG and GIF"),
+        (f"interpolate {folder}", "from one input to another"),
+        ("systems", "what else can be trained"),
+        ("train factorvae --data dsprites --preset quick", "for example"),
+    ):
+        click.echo(f"  {_typed()} {words:<47} {what}")
+
+
+def _typed() -> str:
+    """How this command is called here: by its name where the shell finds it, else by its path."""
+    return "unweave" if shutil.which("unweave") else sys.argv[0]
 
 
 def main(arguments: list[str] | None = None) -> None:
