@@ -32,7 +32,7 @@ def test_codes_and_scores_follow_the_weights(run):
     longer = resume(run.path, steps=30, data=small_data(), progress=False)
     assert longer.scores() is None
     after = longer.codes()
-    assert longer.code_split() == "train"  # the same rows, encoded again
+    assert longer._code_label() == (30, "train")  # the same rows, encoded again
     assert not np.allclose(before.flat()[0], after.flat()[0])
     np.testing.assert_allclose(after.flat()[0], longer.encode_rows(longer.code_rows()).flat()[0], rtol=1e-6)
 

@@ -221,7 +221,7 @@ class System(pl.LightningModule, ABC):
                         nn.utils.clip_grad_norm_(list(player.parameters()), player.optimiser.clip)
                     optimiser.step()
             prefix = "" if len(players) == 1 else f"{player.name}/"
-            record.update({prefix + name: value for name, value in terms.logged(self.step).items()})
+            record.update({prefix + name: value for name, value in terms.logged(self.step, total).items()})
         self.step += 1
         return {"record": record}
 

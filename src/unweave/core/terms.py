@@ -80,10 +80,10 @@ class Terms(Mapping[str, Tensor]):
             total = weighted if total is None else total + weighted
         return torch.zeros(()) if total is None else total
 
-    def logged(self, step: int = 0) -> dict[str, Tensor]:
-        """Scalars to log, detached: each term unweighted, the total, then diagnostics."""
-        record = {name: self.mean(name).detach() for name in self._costs}
-        record["total"] = self.total(step).detach()
+    def logged(self, step: int = 0, total: Tensor | None = None) -> dict[str, Tensor]:
+        """Scalars to log, detached: each term unweighted, the total (computed here unless given), then diagnostics."""
+        record = {name: self[name].detach().mean() for name in self._costs}
+        record["total"] = (self.total(step) if total is None else total).detach()
         record.update({name: value.detach().float().mean() for name, value in self.diagnostics.items()})
         return record
 

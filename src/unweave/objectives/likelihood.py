@@ -8,6 +8,7 @@ units of the data, ready to be shown.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Literal
 
@@ -114,7 +115,7 @@ def describe(spec: DataSpec) -> str:
     return f"data of kind {spec.values!r}, {words[spec.values]}"
 
 
-class LikelihoodHead(nn.Module):
+class LikelihoodHead(nn.Module, ABC):
     """Raw decoder outputs to a distribution over observations.
 
     parameters_per_value: P, how many raw numbers each value of an observation needs
@@ -150,9 +151,9 @@ class LikelihoodHead(nn.Module):
         values = self.distribution(parameters, axis=-len(expected) - 1)
         return Independent(values, len(self.shape), validate_args=False)
 
+    @abstractmethod
     def distribution(self, parameters: Tensor, axis: int) -> Distribution:
         """Distribution of each value by itself, from parameters (..., P, *shape) with P at `axis`."""
-        raise NotImplementedError
 
 
 def check_values(x: Tensor, head: LikelihoodHead) -> None:

@@ -170,30 +170,31 @@ class Run:
 
     def _read_codes(self) -> tuple[Codes, np.ndarray]:
         """The kept codes and their rows; made anew when there are none or the weights have changed since."""
-        if not (self.path / "codes.npz").exists():
-            self.encode()
-        arrays = self._code_arrays()
-        if int(arrays["step"]) != self.steps:
-            self.encode(str(arrays["split"]))
-            arrays = self._code_arrays()
+        label = self._code_label()
+        if label is None or label[0] != self.steps:
+            self.encode(None if label is None else label[1])
+        arrays = self._load_codes()
         values = {name.removeprefix("value/"): value for name, value in arrays.items() if name.startswith("value/")}
         spreads = {name.removeprefix("spread/"): value for name, value in arrays.items() if name.startswith("spread/")}
         return Codes(self.system().blocks, values, spreads), arrays["rows"]
 
-    def _code_arrays(self) -> dict[str, np.ndarray]:
+    def _code_label(self) -> tuple[int, str] | None:
+        """Training step and split of the kept codes, None when there are none."""
+        if not (self.path / "codes.npz").exists():
+            return None
+        label = self._load_codes("step", "split")
+        return int(label["step"]), str(label["split"])
+
+    def _load_codes(self, *names: str) -> dict[str, np.ndarray]:
+        """The named arrays of codes.npz, all when none is named."""
         path = self.path / "codes.npz"
         try:
             with np.load(path, allow_pickle=False) as arrays:
-                return {name: arrays[name] for name in (*arrays, "rows", "step", "split")}
+                return {name: arrays[name] for name in names or (*arrays, "rows")}
         except (OSError, ValueError, KeyError, zipfile.BadZipFile):
             raise RunError(
                 f"the codes at {path} are damaged: remove the file and run `unweave encode {self.path}`"
             ) from None
-
-    def code_split(self) -> str:
-        """Which split the kept codes are of."""
-        self._read_codes()
-        return str(self._code_arrays()["split"])
 
     def codes(self) -> Codes:
         """The codes kept in codes.npz; made from the test split when there are none."""
@@ -230,12 +231,8 @@ class Run:
         before = self._score_record()
         if scores is not None and before is not None:
             plain["scores"] = {**before["evaluation"]["scores"], **plain["scores"]}
-        record: dict[str, Any] = {
-            "evaluation": plain,
-            "rows": len(rows),
-            "step": self.steps,
-            "split": self.code_split(),
-        }
+        step, split = self._code_label() or (self.steps, "all")
+        record: dict[str, Any] = {"evaluation": plain, "rows": len(rows), "step": step, "split": split}
         if {Encodes, Decodes} <= set(self.system().capabilities()):
             record["reconstruction"] = self.reconstruction()
         write_json(self.path / "scores.json", record)
@@ -256,7 +253,8 @@ class Run:
             return None
         try:
             record = json.loads(path.read_text(encoding="utf-8"))
-            same = record["step"] == self.steps and record["split"] == self.code_split()
+            found = (record["step"], record["split"])
+            same = found[0] == self.steps and (self._code_label() or found) == found
             return record if same and isinstance(record["evaluation"]["scores"], dict) else None
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise RunError(f"{path} is damaged ({error}): remove it and run `unweave evaluate {self.path}`") from None
