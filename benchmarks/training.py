@@ -15,6 +15,7 @@ from pathlib import Path
 
 import torch
 
+from unweave.core.order import Table
 from unweave.core.system import SYSTEMS
 from unweave.data import DataSet, Split, load
 from unweave.runs import train
@@ -29,7 +30,8 @@ def bare(name: str, dataset: DataSet) -> float:
     config = cls.config_class.preset("quick")
     rows = Split().rows(dataset)["train"]
     system = cls(config, dataset.spec)
-    batches = list(Batches(dataset, rows, config.training.batch_size, 0, 0, STEPS, system.extra_batches))
+    orders = [system.order(Table(rows), 0, stream) for stream in range(1 + len(system.extra_batches))]
+    batches = list(Batches(dataset, orders, 0, STEPS, system.extra_batches))
     optimisers = system.configure_optimizers()
     began = time.perf_counter()
     for step, batch in enumerate(batches):

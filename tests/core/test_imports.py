@@ -16,7 +16,7 @@ ALLOWED = {
     "operations": {"core"},
     "systems": {"core", "objectives", "nets"},
     "runs": {"core", "data", "metrics", "operations", "report"},
-    "studies": {"core", "runs"},
+    "studies": {"core", "objectives", "nets", "data", "metrics", "operations", "report", "runs", "systems"},
     "report": {"core", "data", "metrics", "operations", "runs"},
 }
 

@@ -41,6 +41,29 @@ class Batch:
         """A batch of observations."""
         return Batch(rows=len(x), x=x, **fields)  # type: ignore[arg-type]
 
+    def take(self, rows: Tensor) -> Batch:
+        """The given rows of the batch, by number or by a (B,) mask; `extra` batches stay as they are."""
+
+        def part(value: Tensor | None) -> Tensor | None:
+            return None if value is None else value[rows]
+
+        chosen = int(rows.sum()) if rows.dtype == torch.bool else len(rows)
+        labels = {
+            name: Given(given.value[rows], part(given.mask), given.reused, given.enumerated)
+            for name, given in self.labels.items()
+        }
+        return Batch(
+            rows=chosen,
+            x=part(self.x),
+            index=part(self.index),
+            labels=labels,
+            group=part(self.group),
+            actions=part(self.actions),
+            lengths=part(self.lengths),
+            domain=part(self.domain),
+            extra=self.extra,
+        )
+
     @property
     def observations(self) -> Tensor:
         """`x`, for programs that need it; an error says so when the batch has none."""
@@ -55,7 +78,8 @@ class Batch:
             return None if value is None else value.to(device)
 
         labels = {
-            name: Given(given.value.to(device), move(given.mask), given.reused) for name, given in self.labels.items()
+            name: Given(given.value.to(device), move(given.mask), given.reused, given.enumerated)
+            for name, given in self.labels.items()
         }
         return Batch(
             rows=self.rows,

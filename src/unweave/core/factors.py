@@ -60,6 +60,14 @@ class Factors:
             raise unknown_name("factor", name, self.names)
         return self.names.index(name)
 
+    def counts(self) -> dict[str, int]:
+        """Name -> number of values of a discrete factor (of its labels where it has them), 0 for a continuous one."""
+        counts = {}
+        for name, column, kind, labels in zip(self.names, self.values.T, self.kinds, self.labels, strict=True):
+            largest = np.nanmax(column) if (~np.isnan(column)).any() else -1
+            counts[name] = 0 if kind == "continuous" else max(len(labels or ()), int(largest) + 1)
+        return counts
+
     def take(self, rows: Sequence[int] | np.ndarray) -> Factors:
         return Factors(self.names, self.values[np.asarray(rows, dtype=np.int64)], self.kinds, self.labels)
 

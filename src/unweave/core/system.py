@@ -27,6 +27,7 @@ from unweave.core.config import Config
 from unweave.core.dataspec import DataSpec
 from unweave.core.distributions import centre, spread
 from unweave.core.errors import TrainingError, UnweaveError, unknown_name
+from unweave.core.order import Order, Permuted, Reads, Table
 from unweave.core.players import Optimiser, Player
 from unweave.core.registry import Registry
 from unweave.core.seeding import derive_seed
@@ -110,6 +111,22 @@ class System(pl.LightningModule, ABC):
     @abstractmethod
     def objective(self, player: str, batch: Batch, step: int) -> Terms:
         """The named costs a player minimises."""
+
+    @property
+    def reads(self) -> Reads:
+        """Factors of the data that batches carry as groups and labels; none unless the paper needs them."""
+        return Reads()
+
+    def order(self, table: Table, seed: int, stream: int = 0) -> Order:
+        """In which order rows are trained on; permutations unless the paper needs groups or shares.
+
+        stream: 0 for the batches themselves, 1, 2, ... for each of `extra_batches`
+        """
+        return Permuted(table.rows, self.config.training.batch_size, seed, stream)
+
+    def labelled(self, table: Table) -> Mapping[str, np.ndarray]:
+        """Label name -> row numbers whose label training may use; all that are known when a name is absent."""
+        return {}
 
     def players(self) -> tuple[Player, ...]:
         """Who is optimised; one player with all parameters unless the paper says otherwise."""

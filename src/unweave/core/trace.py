@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 from torch.distributions import Distribution
 
-from unweave.core.distributions import centre
+from unweave.core.distributions import Concrete, centre
 from unweave.core.errors import ShapeError, UnweaveError, unknown_name
 
 
@@ -29,20 +29,30 @@ class Provenance(enum.Enum):
     SAMPLED = "sampled"
     OBSERVED = "observed"
     REUSED = "reused"
+    ENUMERATED = "enumerated"
 
 
 @dataclass(frozen=True)
 class Given:
     """A value for a site.
 
-    value:  (B, *event) or (S, B, *event)
-    mask:   (B,) bool, the rows for which the value is known; the other rows are drawn. None: known for all
-    reused: True for the latent value of another trace, False for an observation
+    value:      (B, *event) or (S, B, *event)
+    mask:       (B,) bool, the rows for which the value is known; the other rows are drawn. None: known for all
+    reused:     True for the latent value of another trace, False for an observation
+    enumerated: True when the S samples are the values of a discrete variable one after the other, each (S, B, K)
+                one-hot or (S, B) whole numbers, in place of draws
     """
 
     value: Tensor
     mask: Tensor | None = None
     reused: bool = False
+    enumerated: bool = False
+
+    @property
+    def provenance(self) -> Provenance:
+        if self.enumerated:
+            return Provenance.ENUMERATED
+        return Provenance.REUSED if self.reused else Provenance.OBSERVED
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +60,7 @@ class Site:
     """One named random variable of a trace.
 
     name, distribution, value: as sampled
-    provenance: sampled, observed or reused; a partly observed site counts as observed
+    provenance: sampled, observed, reused or enumerated; a partly observed site counts as observed
     mask:       (B,) bool, the observed rows of a partly observed site; None when all rows are alike
     """
 
@@ -62,8 +72,18 @@ class Site:
 
     @cached_property
     def log_prob(self) -> Tensor:
-        """(B,) or (S, B) log-probability of the value, summed over the event."""
-        return self.distribution.log_prob(self.value)
+        """(B,) or (S, B) log-probability of the value, summed over the event.
+
+        A relaxed category that is observed or enumerated is a category: a label has the probability pi_k, where the
+        density of the Concrete distribution would be infinite.
+        """
+        exact = self.provenance in (Provenance.OBSERVED, Provenance.ENUMERATED)
+        if not (exact and isinstance(self.distribution, Concrete)):
+            return self.distribution.log_prob(self.value)
+        category = (self.distribution.logits * self.value).sum(-1)
+        if self.mask is None:
+            return category
+        return torch.where(self.mask, category, self.distribution.log_prob(self.value))
 
 
 GivenMapping = Mapping[str, "Tensor | Given"]
@@ -101,13 +121,12 @@ class Trace:
             site = Site(name, distribution, self._draw(distribution), Provenance.SAMPLED)
         else:
             self._check_shape(name, distribution, given)
-            provenance = Provenance.REUSED if given.reused else Provenance.OBSERVED
             value = given.value
             if given.mask is not None:
                 mask = given.mask.reshape(given.mask.shape + (1,) * len(distribution.event_shape))
                 # Unknown rows may hold anything, NaN included: `where` takes nothing from them.
                 value = torch.where(mask, value, self._draw(distribution))
-            site = Site(name, distribution, value, provenance, given.mask)
+            site = Site(name, distribution, value, given.provenance, given.mask)
         self._sites[name] = site
         return site.value
 
@@ -123,7 +142,7 @@ class Trace:
                 f"site {name!r} looks for its part of a value given for {numbered[1]!r}, which has shape "
                 f"{tuple(whole.value.shape)}: give (batch, steps, *event) with more than {step} steps"
             )
-        return Given(whole.value.select(axis, step), whole.mask, whole.reused)
+        return Given(whole.value.select(axis, step), whole.mask, whole.reused, whole.enumerated)
 
     def _draw(self, distribution: Distribution) -> Tensor:
         if not distribution.batch_shape and self.rows is not None:
@@ -208,7 +227,11 @@ class Trace:
     def as_given(self, **observed: Tensor | Given) -> dict[str, Tensor | Given]:
         """What to give another trace to run it on these values: every site reused, plus observations."""
         reused: dict[str, Tensor | Given] = {
-            name: Given(site.value, reused=site.provenance is not Provenance.OBSERVED)
+            name: Given(
+                site.value,
+                reused=site.provenance is not Provenance.OBSERVED,
+                enumerated=site.provenance is Provenance.ENUMERATED,
+            )
             for name, site in self._sites.items()
         }
         return {**reused, **observed}

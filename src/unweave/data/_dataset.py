@@ -65,6 +65,56 @@ class DataSet:
         )
 
 
+    def with_groups(
+        self, by: np.ndarray | Sequence[Sequence[int]] | Callable[[int], Any], name: str = "group"
+    ) -> DataSet:
+        """The same data with a discrete factor that says which group each observation belongs to.
+
+        by: (N,) one value per row, equal for the members of a group; or a partition, a list of lists of row numbers;
+            or a function from row number to such a value
+        """
+        if callable(by):
+            values = [by(row) for row in range(len(self))]
+        elif len(by) and not np.isscalar(by[0]) and np.ndim(by[0]) == 1:
+            values = self._partition([np.asarray(rows, dtype=np.int64) for rows in by])
+        else:
+            values = list(np.asarray(by))
+        if len(values) != len(self):
+            raise DataError(f"{len(values)} groups were given for the {len(self)} observations of {self.name}")
+        keys = {key: number for number, key in enumerate(dict.fromkeys(values))}
+        column = np.array([keys[key] for key in values], dtype=np.float64)[:, None]
+        labels = tuple(map(str, keys))
+        if self.factors is None:
+            return replace(self, factors=Factors((name,), column, ("discrete",), (labels,)))
+        known = self.factors
+        if name in known.names:
+            raise DataError(f"{self.name} has a factor {name!r} already: give the groups another name")
+        return replace(
+            self,
+            factors=Factors(
+                (*known.names, name),
+                np.concatenate([known.values, column], axis=1),
+                (*known.kinds, "discrete"),
+                (*known.labels, labels),
+            ),
+        )
+
+    def _partition(self, groups: list[np.ndarray]) -> list[int]:
+        """(N,) group numbers from lists of rows; each row must be in exactly one."""
+        owner = np.full(len(self), -1)
+        for number, rows in enumerate(groups):
+            if not len(rows):
+                raise DataError(f"group {number} is empty: leave it out, or give it at least one row")
+            if rows.min() < 0 or rows.max() >= len(self):
+                raise DataError(f"group {number} has row {rows.max()}: {self.name} has rows 0 to {len(self) - 1}")
+            if (owner[rows] >= 0).any() or len(np.unique(rows)) < len(rows):
+                raise DataError(f"group {number} has a row that is in a group already: groups share no rows")
+            owner[rows] = number
+        if (owner < 0).any():
+            raise DataError(f"row {int((owner < 0).argmax())} of {self.name} is in no group: each row needs one")
+        return [int(number) for number in owner]
+
+
 class DataSource(Config, ABC):
     """Where data come from: typed settings and a `load`. One subclass per data set, found by the registry."""
 

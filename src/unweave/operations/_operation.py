@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 import numpy as np
 
@@ -30,30 +30,43 @@ class Inputs:
     codes:        their codes, n rows
     reference:    codes of a sample of the data, for ranges and for ordering dimensions by information
     rows:         (n,) their row numbers in the data set
+    groups:       (n,) the group each belongs to, for systems trained on groups; None for others
     """
 
     observations: np.ndarray
     codes: Codes
     reference: Codes
     rows: np.ndarray
+    groups: np.ndarray | None = None
 
 
 @dataclass(frozen=True, eq=False)
 class Shown:
-    """The result of an operation: a grid of pictures with names, savable as PNG, and as GIF when it moves.
+    """The result of an operation: a grid of pictures with names, savable as PNG, and as GIF when it plays.
 
     title:   one line
-    images:  (R, K, C, H, W) grid of R rows and K columns, values in data units; a cell of NaN is left blank
+    images:  (R, K, C, H, W) grid of R rows and K columns, values in data units; a cell of NaN is left blank;
+             (R, K, T, C, H, W) when each cell is a clip
     rows:    R row names, may be empty strings
     columns: K column names, may be empty strings
-    moves:   True when the columns are a movement: the GIF shows them one after the other
+    moves:   True when the columns are a movement: the GIF shows them one after the other and back; "forward" when they
+             are time: it begins again after the last
     """
 
     title: str
     images: np.ndarray
     rows: tuple[str, ...]
     columns: tuple[str, ...]
-    moves: bool = False
+    moves: Literal[False, True, "forward"] = False
+
+    @property
+    def has_clips(self) -> bool:
+        return self.images.ndim == 6
+
+    @property
+    def plays(self) -> bool:
+        """Whether it can be a GIF: its columns are a movement, or its cells are clips."""
+        return bool(self.moves) or self.has_clips
 
 
 class Operation(Generic[P]):
@@ -63,6 +76,8 @@ class Operation(Generic[P]):
     params:   its parameter class; every field has a default
     needs:    capabilities a system must have
     inputs:   the smallest number of input observations it needs (0: none)
+    clips:    whether the observations must be clips (T, C, H, W)
+    one_group: whether inputs that nobody chose are members of one group
     """
 
     def __init__(
@@ -72,33 +87,50 @@ class Operation(Generic[P]):
         needs: tuple[type[Capability], ...],
         inputs: int,
         default_inputs: int,
+        clips: bool = False,
+        one_group: bool = False,
     ):
         functools.update_wrapper(self, function)
         self.function, self.params, self.needs = function, params, needs
         self.inputs, self.default_inputs = inputs, default_inputs
+        self.clips, self.one_group = clips, one_group
         self.name = function.__name__
         self.summary = (function.__doc__ or "").strip().splitlines()[0]
 
     def applies_to(self, system: Any) -> bool:
-        """Whether a system (or system class) has the capabilities this operation needs."""
-        return set(self.needs) <= set(capabilities(system))
+        """Whether a system (or system class) has the capabilities this operation needs, and a system its kind of data.
+
+        A class has no data yet: one that may be trained on clips is taken to be.
+        """
+        spec = None if isinstance(system, type) else getattr(system, "spec", None)
+        fits = not self.clips or spec is None or len(spec.shape) == 4
+        return fits and set(self.needs) <= set(capabilities(system))
 
     def __call__(self, system: Any, inputs: Inputs, params: P | None = None) -> Shown:
-        if not self.applies_to(system):
-            lacking = ", ".join(need.__name__ for need in self.needs if need not in capabilities(system))
+        lacking = ", ".join(need.__name__ for need in self.needs if need not in capabilities(system))
+        if lacking:
             raise UnweaveError(f"{self.name} needs a system that {lacking.lower()}: this one does not")
         if len(inputs.observations) < self.inputs:
             raise UnweaveError(f"{self.name} needs at least {self.inputs} inputs: got {len(inputs.observations)}")
+        if self.clips and np.ndim(inputs.observations) != 5:
+            shape = tuple(inputs.observations.shape[1:])
+            raise UnweaveError(f"{self.name} needs clips (T, C, H, W): these observations have the shape {shape}")
         return self.function(system, inputs, params if params is not None else self.params())
 
 
 def operation(
-    params: type[P], *, needs: tuple[type[Capability], ...], inputs: int = 1, default_inputs: int = 4
+    params: type[P],
+    *,
+    needs: tuple[type[Capability], ...],
+    inputs: int = 1,
+    default_inputs: int = 4,
+    clips: bool = False,
+    one_group: bool = False,
 ) -> Callable[[Callable[[Any, Inputs, P], Shown]], Operation[P]]:
     """Declare a function of this package as an operation."""
 
     def declare(function: Callable[[Any, Inputs, P], Shown]) -> Operation[P]:
-        return Operation(function, params, needs, inputs, default_inputs)
+        return Operation(function, params, needs, inputs, default_inputs, clips, one_group)
 
     return declare
 

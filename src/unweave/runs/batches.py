@@ -1,72 +1,88 @@
-"""The order in which data are seen: a pure function of (seed, step), so that a run can stop and go on anywhere."""
+"""Batches: rows of a data set with everything a system reads of them, in a system's order."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
 
 from unweave.core.batch import Batch
 from unweave.core.errors import DataError
-from unweave.core.seeding import derive_seed
+from unweave.core.order import Order, Reads, group_numbers
+from unweave.core.trace import Given
 from unweave.data import DataSet
+
+NOTHING = Reads()
+
+
+def assemble(
+    dataset: DataSet,
+    rows: np.ndarray,
+    reads: Reads = NOTHING,
+    usable: Mapping[str, np.ndarray] | None = None,
+    groups: np.ndarray | None = None,
+) -> Batch:
+    """The batch of these rows: observations, row numbers, and the factors that are read as groups and labels.
+
+    usable: label name -> (N,) bool, rows of the data set whose label may be used; all when not named
+    groups: (n,) groups of these rows, in place of the factor that is read
+    """
+    if groups is None and reads.group is not None:
+        groups = _column(dataset, reads.group)[rows]
+        if np.isnan(groups).any():
+            row = int(rows[np.isnan(groups).argmax()])
+            raise DataError(f"row {row} of {dataset.name} belongs to no group: its {reads.group!r} is missing; give it")
+    labels = {}
+    for name in reads.labels:
+        values = _column(dataset, name)[rows]
+        known = ~np.isnan(values)
+        if usable is not None and name in usable:
+            known &= usable[name][rows]
+        # What is not known is zero, not the truth: a system that forgets the mask must not learn from it.
+        values = np.where(known, values, 0.0).astype(np.float32)
+        labels[name] = Given(torch.from_numpy(values), torch.from_numpy(known))
+    return Batch(
+        rows=len(rows),
+        x=torch.from_numpy(dataset.observations(rows)),
+        index=torch.from_numpy(rows),
+        labels=labels,
+        group=None if groups is None else torch.from_numpy(group_numbers(groups)),
+    )
+
+
+def _column(dataset: DataSet, name: str) -> np.ndarray:
+    if dataset.factors is None:
+        raise DataError(f"{dataset.name} has no factors and {name!r} is needed: give a table of factors with the data")
+    return dataset.factors.column(name)
 
 
 @dataclass(frozen=True)
 class Batches:
     """The batches of steps `start` .. `stop` - 1.
 
-    Each epoch is a permutation of the rows, drawn from (seed, stream, epoch); a last batch that would not be full is
-    left out, so that estimators of q(z) always see distinct rows. Further streams (`extra`) are permuted on their own.
-
-    With several processes each takes every `processes`-th row of the joint batch, starting at its own `rank`.
+    orders: the order of the batches, then one for each name in `extra`
+    reads:  what the batches carry besides observations; `usable` as in `assemble`
     """
 
     dataset: DataSet
-    rows: np.ndarray
-    batch_size: int
-    seed: int
+    orders: Sequence[Order]
     start: int
     stop: int
     extra: tuple[str, ...] = ()
+    reads: Reads = NOTHING
+    usable: Mapping[str, np.ndarray] = field(default_factory=dict)
     rank: int = 0
     processes: int = 1
-
-    def __post_init__(self) -> None:
-        if len(self.rows) < self.batch_size:
-            raise DataError(
-                f"the training split of {self.dataset.name} has {len(self.rows)} observations and a batch "
-                f"{self.batch_size}: set training.batch_size={len(self.rows)} or less, or give more data"
-            )
 
     def __len__(self) -> int:
         return self.stop - self.start
 
     def __iter__(self) -> Iterator[Batch]:
-        streams = [self._stream(number) for number in range(1 + len(self.extra))]
-        for _ in range(len(self)):
-            first, *others = (next(stream) for stream in streams)
-            extra = {name: self._batch(rows) for name, rows in zip(self.extra, others, strict=True)}
-            yield self._batch(first, extra)
+        for step in range(self.start, self.stop):
+            first, *others = (self._batch(order.rows(step, self.rank, self.processes)) for order in self.orders)
+            yield replace(first, extra=dict(zip(self.extra, others, strict=True)))
 
-    def _stream(self, number: int) -> Iterator[np.ndarray]:
-        """Row numbers of one batch after the other."""
-        per_epoch = len(self.rows) // self.batch_size
-        step = self.start
-        while True:
-            epoch, within = divmod(step, per_epoch)
-            order = np.random.default_rng(derive_seed(self.seed, number, epoch)).permutation(len(self.rows))
-            for place in range(within, per_epoch):
-                chosen = order[place * self.batch_size : (place + 1) * self.batch_size]
-                yield self.rows[chosen[self.rank :: self.processes]]
-                step += 1
-
-    def _batch(self, rows: np.ndarray, extra: dict[str, Batch] | None = None) -> Batch:
-        return Batch(
-            rows=len(rows),
-            x=torch.from_numpy(self.dataset.observations(rows)),
-            index=torch.from_numpy(rows),
-            extra=extra or {},
-        )
+    def _batch(self, rows: np.ndarray) -> Batch:
+        return assemble(self.dataset, rows, self.reads, self.usable)

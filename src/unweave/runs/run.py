@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +20,8 @@ from unweave.core.errors import DataError, RunError, unknown_name
 from unweave.core.files import replacing, write_json, write_text
 from unweave.core.system import SYSTEMS, System
 from unweave.data import DATA, DataSet, Split
-from unweave.operations import OPERATIONS, Inputs, Shown
+from unweave.operations import OPERATIONS, Inputs, Operation, Shown
+from unweave.runs.batches import assemble
 from unweave.runs.checkpoint import checkpoint_step, load_weights
 from unweave.runs.log import read_log
 from unweave.runs.manifest import Manifest, read_manifest
@@ -31,6 +32,23 @@ if TYPE_CHECKING:
 
 ENCODING_BATCH = 256
 REFERENCE_ROWS = 10_000
+
+
+def _chunks(rows: int, groups: Sequence[int] | np.ndarray | None) -> Iterator[np.ndarray]:
+    """Places 0 .. rows - 1 in parts of about ENCODING_BATCH; no group is cut in two."""
+    if groups is None:
+        yield from np.split(np.arange(rows), range(ENCODING_BATCH, rows, ENCODING_BATCH))
+        return
+    order = np.argsort(groups, kind="stable")
+    ends = np.flatnonzero(np.diff(np.asarray(groups)[order])) + 1
+    part: list[np.ndarray] = []
+    for group in np.split(order, ends):
+        part.append(group)
+        if sum(map(len, part)) >= ENCODING_BATCH:
+            yield np.concatenate(part)
+            part = []
+    if part:
+        yield np.concatenate(part)
 
 
 class Run:
@@ -133,17 +151,24 @@ class Run:
 
     # What can be done with it ------------------------------------------------------------------------------------
 
-    def encode_rows(self, rows: Sequence[int] | np.ndarray) -> Codes:
-        """Codes of the given rows of the data set."""
+    def encode_rows(self, rows: Sequence[int] | np.ndarray, groups: Sequence[int] | np.ndarray | None = None) -> Codes:
+        """Codes of the given rows of the data set, from the observations alone.
+
+        groups: (n,) which group each row belongs to, for systems that accumulate evidence over groups; without it
+                each row stands for itself
+        """
         rows = np.asarray(rows, dtype=np.int64)
         if len(rows) == 0:
             raise DataError("there are no rows to encode: choose at least one")
+        if groups is not None and len(groups) != len(rows):
+            raise DataError(f"{len(groups)} groups were given for {len(rows)} rows: give each row its group")
         system, dataset = self.system(), self.dataset()
-        parts = [
-            system.encode(Batch.of(torch.from_numpy(dataset.observations(rows[start : start + ENCODING_BATCH]))))
-            for start in range(0, len(rows), ENCODING_BATCH)
-        ]
-        return Codes.concatenate(parts)
+        parts, places = [], []
+        for chunk in _chunks(len(rows), groups):
+            together = None if groups is None else np.asarray(groups)[chunk]
+            parts.append(system.encode(assemble(dataset, rows[chunk], groups=together)))
+            places.append(chunk)
+        return Codes.concatenate(parts).take(np.argsort(np.concatenate(places)))
 
     def encode(self, split: str | None = None, most: int = REFERENCE_ROWS) -> Codes:
         """Encode up to `most` random rows of a split and keep the codes in codes.npz.
@@ -263,19 +288,32 @@ class Run:
         """Run an operation on rows of the data set (a few test rows when not given)."""
         operation = OPERATIONS[name]
         checked = operation.params(**params)
-        return operation(self.system(), self._inputs(operation.default_inputs, rows), checked)
+        return operation(self.system(), self._inputs(operation, rows), checked)
 
-    def _inputs(self, default: int, rows: Sequence[int] | None) -> Inputs:
+    def _inputs(self, operation: Operation, rows: Sequence[int] | None) -> Inputs:
         """What an operation works on; for a generator without a recognition program its own draws stand for codes."""
+        default = operation.default_inputs
         if isinstance(self.system(), Encodes):
             reference, kept = self._read_codes()
+            if rows is None and operation.one_group:
+                kept = self._one_group(kept)
             chosen = self._some(kept, default) if rows is None else np.asarray(rows, dtype=np.int64)
             codes = self.encode_rows(chosen) if len(chosen) else reference.take([])
         else:
             reference = self.system().draw(1000, seed=self.manifest.seed)
             chosen = np.arange(default) if rows is None else np.asarray(rows, dtype=np.int64)
             codes = reference.take(np.arange(len(chosen)))
-        return Inputs(self.dataset().observations(chosen), codes, reference, chosen)
+        return Inputs(self.dataset().observations(chosen), codes, reference, chosen, self._groups(chosen))
+
+    def _groups(self, rows: np.ndarray) -> np.ndarray | None:
+        """(n,) the group of each row, for systems trained on groups."""
+        name, factors = self.system().reads.group, self.dataset().factors
+        return None if name is None or factors is None else factors.column(name)[rows]
+
+    def _one_group(self, rows: np.ndarray) -> np.ndarray:
+        """The rows that share the group of one of them, all when there are no groups."""
+        groups = self._groups(rows)
+        return rows if groups is None else rows[groups == groups[rows == self._some(rows, 1)[0]][0]]
 
     def _some(self, rows: np.ndarray, count: int) -> np.ndarray:
         """A few of the rows, the same ones each time; neighbours in a rendered data set look alike."""

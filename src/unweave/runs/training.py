@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from unweave.core.config import parse_assignments
 from unweave.core.errors import DataError, DeviceError, RunError, UnweaveError, unknown_name
 from unweave.core.files import write_json
+from unweave.core.order import Table
 from unweave.core.seeding import derive_seed
 from unweave.core.system import SYSTEMS, System
 from unweave.data import DataSet, DataSource, Split, source
@@ -69,7 +70,8 @@ def train(
     origin, dataset = _load(data, data_settings or {})
     rows = (split or Split()).rows(dataset)
     _check_sample(dataset, rows["train"])
-    spec = replace(dataset.spec, size=len(rows["train"]))
+    labels = {} if dataset.factors is None else dataset.factors.counts()
+    spec = replace(dataset.spec, size=len(rows["train"]), labels=labels)
     manifest = Manifest(
         system=cls.name(),
         preset=preset,
@@ -207,9 +209,15 @@ def choose_device(device: str) -> str:
 
 
 def _batches(dataset: DataSet, rows: np.ndarray, system: System, manifest: Manifest, start: int) -> Batches:
-    training = system.config.training
-    order = derive_seed(manifest.seed, _ORDER)
-    return Batches(dataset, rows, training.batch_size, order, start, training.steps, system.extra_batches)
+    reads = system.reads
+    table = Table(rows, None if dataset.factors is None else dataset.factors.take(rows))
+    seed = derive_seed(manifest.seed, _ORDER)
+    orders = [system.order(table, seed, stream) for stream in range(1 + len(system.extra_batches))]
+    usable = {}
+    for name, chosen in system.labelled(table).items():
+        usable[name] = np.zeros(len(dataset), dtype=bool)
+        usable[name][chosen] = True
+    return Batches(dataset, orders, start, system.config.training.steps, system.extra_batches, reads, usable)
 
 
 def _fit(folder: Path, manifest: Manifest, system: System, batches: Batches, progress: bool) -> None:

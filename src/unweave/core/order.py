@@ -1,0 +1,234 @@
+"""The order in which rows are trained on: a pure function of (seed, step), so that a run can stop and go on anywhere.
+
+An order gives the row numbers of one step's batch. With several processes each gets its own part of the joint batch,
+found without talking to the others.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+import numpy as np
+
+from unweave.core.errors import DataError, unknown_name
+from unweave.core.factors import Factors
+from unweave.core.seeding import derive_seed
+
+
+@dataclass(frozen=True)
+class Reads:
+    """What a system's batches carry besides the observations: names of factors of the data set.
+
+    group:  a discrete factor; rows of equal value are one group
+    labels: factors given as labels, where they are known
+    """
+
+    group: str | None = None
+    labels: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """The rows that are trained on and what is known of them.
+
+    rows:    (n,) row numbers in the data set
+    factors: factors of these n rows, None where the data have none
+    """
+
+    rows: np.ndarray
+    factors: Factors | None = None
+
+    def column(self, name: str) -> np.ndarray:
+        """(n,) values of a factor on these rows; NaN where missing."""
+        if self.factors is None:
+            raise DataError(f"the data have no factors and {name!r} is needed: give a table of factors with the data")
+        return self.factors.column(name)
+
+
+class Order(ABC):
+    """Row numbers of each step's batch."""
+
+    @abstractmethod
+    def rows(self, step: int, rank: int = 0, processes: int = 1) -> np.ndarray:
+        """(n,) row numbers of the batch of a step; of this process's part of it."""
+
+
+@dataclass(frozen=True, eq=False)
+class Permuted(Order):
+    """Each epoch is a permutation of all rows; a last batch that would not be full is left out.
+
+    So estimators of q(z) always see distinct rows. Each process takes every `processes`-th row, from its `rank` on.
+
+    seed, stream: which permutations; further streams of one seed are independent
+    """
+
+    table: np.ndarray
+    batch_size: int
+    seed: int
+    stream: int = 0
+
+    def __post_init__(self) -> None:
+        if len(self.table) < self.batch_size:
+            raise DataError(
+                f"the training split has {len(self.table)} observations and a batch {self.batch_size}: "
+                f"set training.batch_size={len(self.table)} or less, or give more data"
+            )
+
+    def rows(self, step: int, rank: int = 0, processes: int = 1) -> np.ndarray:
+        epoch, place = divmod(step, len(self.table) // self.batch_size)
+        order = _permutation(len(self.table), derive_seed(self.seed, self.stream, epoch))
+        chosen = order[place * self.batch_size : (place + 1) * self.batch_size]
+        return self.table[chosen[rank::processes]]
+
+
+@dataclass(frozen=True, eq=False)
+class Grouped(Order):
+    """Batches of whole groups, or of a few members of each; rows of a group follow one another.
+
+    Each epoch is a permutation of the groups. A group belongs to one process: it is never divided.
+
+    table:      (n,) row numbers
+    groups:     (n,) the group of each row, any numbers; rows whose group is missing (NaN) are left out
+    per_batch:  groups in a batch
+    members:    most members of a group in a batch, drawn without replacement; None for whole groups
+    """
+
+    table: np.ndarray
+    groups: np.ndarray
+    per_batch: int
+    members: int | None
+    seed: int
+    stream: int = 0
+
+    def __post_init__(self) -> None:
+        if len(self._members) < self.per_batch:
+            raise DataError(
+                f"the training split has {len(self._members)} groups and a batch {self.per_batch}: "
+                f"set groups_per_batch={max(1, len(self._members))} or less, or give more groups"
+            )
+
+    @cached_property
+    def _members(self) -> list[np.ndarray]:
+        """Row numbers of each group."""
+        known = np.flatnonzero(~np.isnan(np.asarray(self.groups, dtype=np.float64)))
+        order = known[np.argsort(self.groups[known], kind="stable")]
+        ends = np.flatnonzero(np.diff(self.groups[order])) + 1
+        return np.split(self.table[order], ends) if len(order) else []
+
+    def rows(self, step: int, rank: int = 0, processes: int = 1) -> np.ndarray:
+        if self.per_batch < processes:
+            raise DataError(
+                f"{self.per_batch} groups in a batch cannot be shared out to {processes} processes: a group is never "
+                f"divided; set groups_per_batch={processes} or more"
+            )
+        epoch, place = divmod(step, len(self._members) // self.per_batch)
+        order = _permutation(len(self._members), derive_seed(self.seed, self.stream, epoch))
+        chosen = order[place * self.per_batch : (place + 1) * self.per_batch]
+        # One generator per group: what a group gives does not depend on which process asks.
+        parts = [
+            self._some(self._members[group], derive_seed(self.seed, self.stream, step, int(group)))
+            for group in chosen[rank::processes]
+        ]
+        return np.concatenate(parts)
+
+    def _some(self, members: np.ndarray, seed: int) -> np.ndarray:
+        if self.members is None or len(members) <= self.members:
+            return members
+        return members[np.random.default_rng(seed).choice(len(members), self.members, replace=False)]
+
+
+@dataclass(frozen=True, eq=False)
+class Shares(Order):
+    """Batches with fixed shares of several sets of rows: a share rho of labelled ones, 1 - rho of the others.
+
+    Each set is gone through in permutations of its own, one after the other. A share that is not a whole number of
+    rows is kept over the steps: after t steps a set has given the whole part of t * share * batch_size rows, and the
+    set with the largest share the rest.
+
+    parts: (rows, share) of each set; shares add up to 1, a set with a share of 0 may be empty
+    """
+
+    parts: Sequence[tuple[np.ndarray, float]]
+    batch_size: int
+    seed: int
+    stream: int = 0
+
+    def __post_init__(self) -> None:
+        shares = [share for _, share in self.parts]
+        if min(shares) < 0 or abs(sum(shares) - 1) > 1e-9:
+            raise DataError(f"the shares {shares} of a batch must not be negative and must add up to 1")
+        for rows, share in self.parts:
+            if share > 0 and not len(rows):
+                raise DataError(f"a share {share:g} of each batch is to come from an empty set of rows: set it to 0")
+
+    def _given(self, steps: int) -> np.ndarray:
+        """How many rows each set has given after so many steps; together steps * batch_size."""
+        shares = np.array([share for _, share in self.parts])
+        given = np.floor(shares * steps * self.batch_size + 1e-6).astype(np.int64)
+        largest = int(shares.argmax())
+        given[largest] += steps * self.batch_size - given.sum()
+        return given
+
+    def rows(self, step: int, rank: int = 0, processes: int = 1) -> np.ndarray:
+        before, after = self._given(step), self._given(step + 1)
+        parts = [
+            self._sequence(number, rows, int(start), int(stop))
+            for number, ((rows, _), start, stop) in enumerate(zip(self.parts, before, after, strict=True))
+            if stop > start
+        ]
+        return np.concatenate(parts)[rank::processes]
+
+    def _sequence(self, number: int, rows: np.ndarray, start: int, stop: int) -> np.ndarray:
+        """Places start .. stop - 1 of the endless sequence of permutations of a set."""
+        places = np.arange(start, stop)
+        epochs = places // len(rows)
+        chosen = np.empty(len(places), dtype=np.int64)
+        for epoch in np.unique(epochs):
+            order = _permutation(len(rows), derive_seed(self.seed, self.stream, number, int(epoch)))
+            here = epochs == epoch
+            chosen[here] = order[places[here] % len(rows)]
+        return rows[chosen]
+
+
+@lru_cache(maxsize=8)
+def _permutation(length: int, seed: int) -> np.ndarray:
+    """A permutation of 0 .. length - 1; the last few are remembered, since an epoch asks for one at each step."""
+    order = np.random.default_rng(seed).permutation(length)
+    order.setflags(write=False)
+    return order
+
+
+def group_numbers(values: np.ndarray) -> np.ndarray:
+    """(n,) numbers 0 .. G - 1 of any (n,) group values, in the order in which they first appear."""
+    _, first, inverse = np.unique(values, return_index=True, return_inverse=True)
+    return np.argsort(np.argsort(first))[inverse]
+
+
+def grouping_factor(labels: dict[str, int] | None, wanted: str) -> str:
+    """The factor that groups the data: the one wanted, else one called "group", else the only discrete one.
+
+    labels: name -> number of values, 0 for a continuous factor, as in DataSpec.labels
+    """
+    labels = labels or {}
+    discrete = [name for name, count in labels.items() if count]
+    if wanted:
+        if wanted not in labels:
+            raise unknown_name("factor", wanted, labels)
+        if wanted not in discrete:
+            raise DataError(
+                f"factor {wanted!r} is continuous and cannot group observations: choose one of "
+                f"{', '.join(discrete) or 'no factor: there is no discrete one'}"
+            )
+        return wanted
+    if "group" in discrete:
+        return "group"
+    if len(discrete) == 1:
+        return discrete[0]
+    if not discrete:
+        raise DataError(
+            "the data have no groups: give a discrete factor (a column, folders), or data.with_groups(...) in Python"
+        )
+    raise DataError(f"several factors could group the data, {', '.join(discrete)}: choose one with group=NAME")
