@@ -21,7 +21,7 @@ COMMANDS = [
     "sample",
     "report",
 ]
-COMMANDS += ["cite", "systems", "data", "metrics", "operations", "study", "studies", "demo"]
+COMMANDS += ["cite", "systems", "data", "metrics", "operations", "study", "studies", "reproduce", "demo"]
 SMALL = {"nets.hidden": [16], "training.steps": 3, "training.batch_size": 8}
 
 

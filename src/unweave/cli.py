@@ -17,6 +17,7 @@ from unweave.core.config import parse_assignments
 from unweave.core.errors import UnweaveError
 from unweave.operation_commands import operation_command, shown_default
 from unweave.operations import OPERATIONS
+from unweave.study_commands import reproduce, study
 
 DEMO_STEPS = 6000
 
@@ -306,26 +307,8 @@ def operations() -> None:
     )
 
 
-@cli.command(short_help="Train, score and tabulate all runs of a study.")
-@click.argument("name")
-@click.option("--seeds", default=3, show_default=True, type=click.IntRange(min=1), help="Seeds 0, 1, ... of each row.")
-@click.option("--steps", type=click.IntRange(min=1), help="Training steps of each run [the study's own].")
-@click.option("--jobs", default=1, show_default=True, type=click.IntRange(min=1), help="Runs at a time.")
-@click.option("--folder", type=click.Path(path_type=Path), help="Where the runs go [runs/NAME].")
-@click.option("--out", type=click.Path(path_type=Path), help="Where table, numbers and logs go [docs/evidence/NAME].")
-def study(name: str, folder: Path | None, out: Path | None, **options: Any) -> None:
-    """Train and score all runs of a study and tabulate them; stopped and started again, it goes on."""
-    from unweave.studies._runner import run_study
-
-    written = run_study(
-        name,
-        folder=folder or Path("runs") / name,
-        out=out or Path("docs") / "evidence" / name,
-        say=lambda line: click.echo(line, err=True),
-        **options,
-    )
-    click.echo(written.read_text(encoding="utf-8"))
-    click.echo(written)
+cli.add_command(study)
+cli.add_command(reproduce)
 
 
 @cli.command(short_help="The main job in one go, in about 3 minutes.")
@@ -383,7 +366,7 @@ def main(arguments: list[str] | None = None) -> None:
     except UnweaveError as error:
         _stop(f"error: {error}", 2)
     except (KeyboardInterrupt, click.exceptions.Abort):  # click makes an Abort of Ctrl-C
-        _stop("stopped; `unweave resume RUN` goes on from the last checkpoint", 130)
+        _stop("stopped; `unweave resume RUN` goes on from the last checkpoint, a study or reproduction by itself", 130)
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(0)

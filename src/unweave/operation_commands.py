@@ -39,7 +39,7 @@ def operation_command(operation: Any) -> click.Command:
         handle = Run.open(run)
         shown = handle.operate(operation.name, _row_numbers(rows), **dict(checked))
         paths = [out] if out else [run / "pictures" / f"{operation.name}.png"]
-        if out is None and shown.moves:
+        if out is None and shown.plays:
             paths.append(run / "pictures" / f"{operation.name}.gif")
         for path in paths:
             if path.suffix not in (".png", ".gif"):

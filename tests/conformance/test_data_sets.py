@@ -35,7 +35,7 @@ def real_files(folder, request) -> None:
         real = request.getfixturevalue("real_data")
     except pytest.skip.Exception:
         return  # data sets that need files skip with their own message
-    for file in real.glob("*mnist/*.gz"):
+    for file in (*real.glob("*mnist/*.gz"), *real.glob("yaleb/*.npz"), *real.glob("olivetti/*.npz")):
         (folder / file.parent.name).mkdir(exist_ok=True)
         (folder / file.parent.name / file.name).symlink_to(file)
 

@@ -28,9 +28,27 @@ def _toy_blobs():
     return sys.modules["toy_blobs"]
 
 
-@pytest.fixture(params=[{}, {"channels": 3, "side": 32}, {"vector": True}], ids=["grey", "colour", "vector"])
+SYSTEMS = {
+    "grey": ("Blobs", {}),
+    "colour": ("Blobs", {"channels": 3, "side": 32}),
+    "vector": ("Blobs", {"vector": True}),
+    "clips": ("Clips", {"side": 24}),
+}
+
+
+@pytest.fixture(params=SYSTEMS)
 def system(request):
-    return _toy_blobs().Blobs(**request.param)
+    return _system(request.param)
+
+
+def _system(kind: str):
+    cls, settings = SYSTEMS[kind]
+    return getattr(_toy_blobs(), cls)(**settings)
+
+
+def _suited(name: str):
+    """A system that the operation applies to."""
+    return next(system for system in map(_system, SYSTEMS) if OPERATIONS[name].applies_to(system))
 
 
 def run(name: str, system, **params) -> Shown:
@@ -106,10 +124,15 @@ def test_summary_is_one_sentence(name):
 def test_runs_and_describes_its_grid(name, system):
     operation = OPERATIONS[name]
     assert set(operation.needs) <= set(capabilities(system))
+    if not operation.applies_to(system):
+        with pytest.raises(UnweaveError, match=f"{name} needs clips"):
+            run(name, system)
+        return
     shown = run(name, system)
     assert shown.title
     assert shown.images.shape[:2] == (len(shown.rows), len(shown.columns))
-    assert shown.images.shape[2:] == system.spec.shape
+    frames = 1 if shown.moves == "forward" else 0  # columns are time: a cell is a frame
+    assert shown.images.shape[2:] == system.spec.shape[frames:]
     cells = shown.images.reshape(len(shown.rows), len(shown.columns), -1)
     empty = np.isnan(cells).all(axis=2)
     assert np.isfinite(cells[~empty]).all()
@@ -117,7 +140,8 @@ def test_runs_and_describes_its_grid(name, system):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_deterministic(name, system):
+def test_deterministic(name):
+    system = _suited(name)
     one, two = run(name, system), run(name, system)
     np.testing.assert_array_equal(one.images, two.images)
     assert (one.title, one.rows, one.columns) == (two.title, two.rows, two.columns)
@@ -125,6 +149,8 @@ def test_deterministic(name, system):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_files_open_again_and_are_deterministic(name, system, tmp_path):
+    if not OPERATIONS[name].applies_to(system):
+        pytest.skip(f"{name} needs clips")
     shown = run(name, system)
     path = save_png(shown, tmp_path / "grid.png", system.spec)
     with Image.open(path) as image:
@@ -133,11 +159,12 @@ def test_files_open_again_and_are_deterministic(name, system, tmp_path):
         assert image.width > 24 * len(shown.columns)
         assert image.height > 24 * len(shown.rows)
     assert path.read_bytes() == save_png(shown, tmp_path / "again.png", system.spec).read_bytes()
-    if shown.moves:
+    if shown.plays:
         path = save_gif(shown, tmp_path / "grid.gif", system.spec)
+        frames = len(shown.columns) if shown.moves == "forward" else max(1, 2 * len(shown.columns) - 2)
         with Image.open(path) as image:
             assert image.format == "GIF"
-            assert image.n_frames == max(1, 2 * len(shown.columns) - 2)
+            assert image.n_frames == (system.spec.shape[0] if shown.has_clips else frames)
             image.seek(image.n_frames - 1)
         assert path.read_bytes() == save_gif(shown, tmp_path / "again.gif", system.spec).read_bytes()
     assert not [left for left in tmp_path.iterdir() if left.suffix == ".partial"]
@@ -146,7 +173,7 @@ def test_files_open_again_and_are_deterministic(name, system, tmp_path):
 @pytest.mark.parametrize(("name", "field"), [(name, field) for name in NAMES for field in names_fields(name)])
 def test_unknown_names_are_refused(name, field):
     with pytest.raises(UnknownNameError, match=r"unknown block or dimension 'shapee'.*'shape'"):
-        run(name, _toy_blobs().Blobs(), **{field: ("shapee",)})
+        run(name, _suited(name), **{field: ("shapee",)})
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -155,13 +182,13 @@ def test_unknown_parameters_and_missing_capabilities_are_refused(name):
     with pytest.raises(UnweaveError, match="unknown setting"):
         operation.params(nonsense=1)
     with pytest.raises(UnweaveError, match=f"{name} needs a system"):
-        operation(object(), _toy_blobs().Blobs().inputs(operation.default_inputs))
+        operation(object(), _suited(name).inputs(operation.default_inputs))
     assert isinstance(operation.params.model_json_schema(), dict)  # what a web form is made of
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if OPERATIONS[name].inputs])
 def test_too_few_inputs_are_refused(name):
     operation = OPERATIONS[name]
-    system = _toy_blobs().Blobs()
+    system = _suited(name)
     with pytest.raises(UnweaveError, match=f"needs at least {operation.inputs} inputs"):
         operation(system, system.inputs(operation.inputs - 1))

@@ -5,47 +5,62 @@ through its own test. A new file in `systems/` is tested here the moment it exis
 """
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 
-from unweave.core.batch import Batch
 from unweave.core.capabilities import Decodes, Encodes, Samples
 from unweave.core.codes import Codes
-from unweave.core.dataspec import DataSpec
 from unweave.core.schedule import at_step
 from unweave.core.system import SYSTEMS
 from unweave.data import from_arrays
 from unweave.operations import OPERATIONS
 from unweave.runs import Run, train
+from unweave.runs.batches import assemble
 
-SPEC = DataSpec(shape=(1, 8, 8), values="unit", size=64)
-SMALL = {"nets.kind": "dense", "nets.hidden": [16], "training.steps": 4, "training.batch_size": 8}
 NAMES = SYSTEMS.names()
+SMALL = {"nets.kind": "dense", "nets.hidden": [16], "training.steps": 4, "training.batch_size": 8}
+CLIPS = ("video",)  # systems of clips; all others are built on images
+FACTORS = {"group": "a", "label": "a"}  # settings that name a factor, for the systems that have them
+
+
+def small_data(name, size=64):
+    """Images or clips with two factors of four values each."""
+    shape = (3, 1, 8, 8) if name in CLIPS else (1, 8, 8)
+    x = np.random.default_rng(0).random((size, *shape), dtype=np.float32)
+    factors = np.stack([np.arange(size) % 4, np.arange(size) // (size // 4)], 1)
+    return from_arrays(x, factors=factors, names=("a", "b"), values="unit")
+
+
+def small_spec(name):
+    data = small_data(name)
+    return replace(data.spec, labels=data.factors.counts())
+
+
+def small_settings(name):
+    fields = SYSTEMS[name].config_class.model_fields
+    return {**SMALL, **{field: factor for field, factor in FACTORS.items() if field in fields}}
 
 
 def small_config(cls):
-    return cls.config_class().override(SMALL)
+    return cls.config_class().override(small_settings(cls.name()))
 
 
 def small_system(name, seed=0):
     torch.manual_seed(seed)
     cls = SYSTEMS[name]
-    return cls(small_config(cls), SPEC)
+    return cls(small_config(cls), small_spec(name))
 
 
 def small_batch(system, seed=0, rows=8):
-    generator = torch.Generator().manual_seed(seed)
-    draw = lambda: Batch.of(torch.rand(rows, *SPEC.shape, generator=generator))  # noqa: E731
-    first = draw()
-    return Batch(rows=rows, x=first.x, extra={extra: draw() for extra in system.extra_batches})
-
-
-def small_data():
-    rng = np.random.default_rng(0)
-    x = rng.random((64, 1, 8, 8), dtype=np.float32)
-    return from_arrays(x, factors=np.stack([np.arange(64) % 4, np.arange(64) // 16], 1), names=("a", "b"))
+    """With what the system reads besides: groups, and labels on every other row."""
+    data = small_data(system.name())
+    usable = {name: np.arange(len(data)) % 2 == 0 for name in system.reads.labels}
+    draw = lambda start: assemble(data, np.arange(start, start + rows), system.reads, usable)  # noqa: E731
+    extra = {name: draw(rows * (number + 1)) for number, name in enumerate(system.extra_batches)}
+    return replace(draw(seed), extra=extra)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -137,7 +152,7 @@ def test_rendering_gives_observations(name):
     system = small_system(name)
     codes = system.encode(small_batch(system, rows=5))
     images = system.render(codes)
-    assert images.shape == (5, *SPEC.shape)
+    assert images.shape == (5, *system.spec.shape)
     assert images.min() >= 0
     assert images.max() <= 1
     # each row depends on its own code only
@@ -150,13 +165,13 @@ def test_draws_from_the_prior_are_reproducible(name):
     first, second, other = system.draw(6, seed=1), system.draw(6, seed=1), system.draw(6, seed=2)
     np.testing.assert_array_equal(first.flat()[0], second.flat()[0])
     assert not np.array_equal(first.flat()[0], other.flat()[0])
-    assert system.render(first).shape == (6, *SPEC.shape)
+    assert system.render(first).shape == (6, *system.spec.shape)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_trains_saves_loads_scores_and_operates(name, tmp_path):
-    data = small_data()
-    run = train(name, data, settings=SMALL, run=tmp_path / "run", log_every=1, progress=False, threads=1)
+    data = small_data(name)
+    run = train(name, data, settings=small_settings(name), run=tmp_path / "run", log_every=1, progress=False, threads=1)
     codes = run.encode("all")
     reopened = Run.open(tmp_path / "run", data=data)
     np.testing.assert_array_equal(reopened.encode("all").flat()[0], codes.flat()[0])
@@ -165,10 +180,11 @@ def test_trains_saves_loads_scores_and_operates(name, tmp_path):
     assert all(np.isfinite(column).all() for column in log.values())
     assert reopened.evaluate(["mig", "information"])["mig"].value >= 0
     for operation in OPERATIONS:
-        if operation.applies_to(type(run.system())):
+        if operation.applies_to(run.system()):
             shown = reopened.operate(operation.name)
-            assert shown.images.ndim == 5
-            empty = np.isnan(shown.images).all(axis=(2, 3, 4))  # a cell may be left blank, never be half broken
+            assert shown.images.ndim in (5, 6)  # a grid of pictures, or of clips
+            cells = shown.images.reshape(*shown.images.shape[:2], -1)
+            empty = np.isnan(cells).all(axis=2)  # a cell may be left blank, never be half broken
             assert np.isfinite(shown.images[~empty]).all()
             assert not empty.all()
 
@@ -176,7 +192,7 @@ def test_trains_saves_loads_scores_and_operates(name, tmp_path):
 @pytest.mark.parametrize("name", NAMES)
 def test_docs_table_names_what_is_logged(name, root, tmp_path):
     page = (root / "docs" / "systems" / f"{name}.md").read_text(encoding="utf-8")
-    run = train(name, small_data(), settings=SMALL, run=tmp_path / "run", progress=False, threads=1)
+    run = train(name, small_data(name), settings=small_settings(name), run=tmp_path / "run", progress=False, threads=1)
     logged = set(run.log()) - {"step", "seconds"}
     section = page.split("## The objective", 1)[1].split("\n## ", 1)[0]
     documented = set(re.findall(r"^\| `([\w/]+)`", section, re.MULTILINE))

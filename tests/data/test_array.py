@@ -23,6 +23,11 @@ RNG = np.random.default_rng(0)
         ((6, 3, 4, 3), "NCHW", (3, 4, 3)),
         ((6, 3, 4, 3), "NHWC", (3, 3, 4)),
         ((6, 7, 8, 9), "NCHW", (7, 8, 9)),
+        ((6, 5, 3, 8, 9), "auto", (5, 3, 8, 9)),
+        ((6, 5, 8, 9, 3), "auto", (5, 3, 8, 9)),
+        ((6, 3, 8, 9, 1), "auto", (3, 1, 8, 9)),
+        ((6, 2, 3, 4, 3), "NTCHW", (2, 3, 4, 3)),
+        ((6, 2, 3, 4, 3), "NTHWC", (2, 3, 3, 4)),
     ],
 )
 def test_axes_pixel_by_pixel(shape, layout, event):
@@ -36,9 +41,9 @@ def test_axes_pixel_by_pixel(shape, layout, event):
     assert observed.flags.writeable
     for place, row in enumerate(rows):
         for index in np.ndindex(event):
-            if len(shape) == 4 and data.notes[1].startswith(f"axes of {shape} read as NHWC"):
-                channel, height, width = index
-                expected = array[row, height, width, channel]
+            if any(data.notes[1].startswith(f"axes of {shape} read as {last}") for last in ("NHWC", "NTHWC")):
+                *step, channel, height, width = index
+                expected = array[(row, *step, height, width, channel)]
             else:
                 expected = array[row].reshape(event)[index]
             assert observed[(place, *index)] == expected
@@ -48,7 +53,11 @@ def test_axes_pixel_by_pixel(shape, layout, event):
     ("shape", "layout", "message"),
     [
         ((6,), "auto", "expected .N, D. vectors"),
-        ((6, 2, 3, 4, 5), "auto", "expected .N, D. vectors"),
+        ((6, 2, 3, 4, 5, 6), "auto", "expected .N, D. vectors"),
+        ((6, 2, 3, 4, 3), "auto", "fits both NTCHW and NTHWC"),
+        ((6, 5, 8, 8, 8), "auto", "fits neither NTCHW nor NTHWC"),
+        ((6, 8, 8, 3), "NTHWC", "layout NTHWC needs 5 axes"),
+        ((6, 5, 8, 8, 3), "NTCHW", "layout NTCHW reads 8 channels; layout NTHWC reads 3"),
         ((6, 3, 4, 3), "auto", "fits both NCHW and NHWC"),
         ((6, 8, 8, 8), "auto", "fits neither"),
         ((6, 8, 8), "NCHW", "layout NCHW needs 4 axes"),
@@ -62,6 +71,22 @@ def test_wrong_rank_or_channels(shape, layout, message):
         from_arrays(np.zeros(shape), layout=layout)
     assert str(shape) in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_a_list_of_clips_needs_one_length():
+    clips = [RNG.random((steps, 3, 8, 8)) for steps in (8, 8, 10)]
+    with pytest.raises(DataError, match=r"^clips have different lengths 8 and 10: cut them to one length$"):
+        from_arrays(clips)
+    ragged = np.empty(3, dtype=object)
+    ragged[:] = clips
+    with pytest.raises(DataError, match="different lengths 8 and 10"):
+        from_arrays(ragged)
+    cut = from_arrays([clip[:8] for clip in clips])
+    assert cut.spec.shape == (8, 3, 8, 8)
+    np.testing.assert_array_equal(cut.observations([2])[0], clips[2][:8].astype(np.float32))
+    assert from_arrays(clips[:2]).notes[1] == "axes of (2, 8, 3, 8, 8) read as NTCHW: clips"
+    with pytest.raises(DataError, match=r"observation 0 has shape \(8, 8\) and 1 \(8, 9\): all need the same"):
+        from_arrays([np.zeros((8, 8)), np.zeros((8, 9))])
 
 
 BYTES = np.array([[0, 51, 255], [102, 7, 1]], dtype=np.uint8)

@@ -73,6 +73,18 @@ def test_padding_keeps_the_middle(small):
     assert y.sum() == pytest.approx(x.sum())
 
 
+def test_morphology_adds_factors_and_changes_nothing_else(small):
+    plain, measured = load("mnist", values="binary", size=32), load("mnist", values="binary", size=32, morphology=True)
+    assert measured.factors.names == ("digit", "area", "thickness", "width", "height", "slant")
+    assert measured.factors.kinds == ("discrete", *["continuous"] * 5)
+    np.testing.assert_array_equal(measured.factors.column("digit"), plain.factors.column("digit"))
+    np.testing.assert_array_equal(measured.observations([0, 6]), plain.observations([0, 6]))
+    # Measured from the grey picture, whatever the observations are made of.
+    grey = raw(small / "train-images-idx3-ubyte.gz") / 255
+    np.testing.assert_allclose(measured.factors.column("area"), grey.sum(axis=(1, 2)), rtol=1e-6)
+    assert "thickness" in measured.notes[-1]
+
+
 def test_a_truncated_file_is_named(small, monkeypatch):
     monkeypatch.setattr(_cache, "_verified", set())
     file = small / "train-images-idx3-ubyte.gz"

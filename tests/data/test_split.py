@@ -176,3 +176,52 @@ def test_split_refuses(factors):
         Split(hold_out="angle>=0").rows(data)
     with pytest.raises(DataError, match="has no factors"):
         Split(hold_out="angle>=0").rows(from_arrays(np.random.default_rng(0).random((20, 5))))
+
+
+@pytest.fixture
+def people():
+    """Twenty people with 1 to 20 pictures each, shuffled."""
+    subject = np.random.default_rng(4).permutation(np.repeat(np.arange(20), np.arange(1, 21)))
+    return from_arrays(np.random.default_rng(0).random((len(subject), 3)), {"subject": subject, "age": subject / 3})
+
+
+def test_by_divides_the_values_as_wholes(people):
+    """Against Python: values in the order of their ranks, 14 of them to train, 2 to validation, 4 to test."""
+    rows = Split(train=0.7, validation=0.1, by="subject", seed=3).rows(people)
+    order = sorted(range(20), key=lambda value: splitmix64(3, value))
+    shares = {"train": order[:14], "validation": order[14:16], "test": order[16:]}
+    subject = people.factors.column("subject")
+    assert list(rows) == list(shares)
+    for name, values in shares.items():
+        assert rows[name].tolist() == [row for row in range(len(people)) if subject[row] in values]
+
+
+def test_by_goes_with_held_out_rows(people):
+    rows = Split(train=0.5, by="subject", hold_out="age>=5").rows(people)
+    subject = people.factors.column("subject")
+    values = [set(subject[rows[name]]) for name in ("train", "test", "held_out")]
+    assert sum(map(len, values)) == len(set.union(*values)) == 20
+    assert values[2] == {15, 16, 17, 18, 19}
+    assert sum(map(len, rows.values())) == len(people)
+    assert (len(values[0]), len(values[1])) in {(7, 8), (8, 7)}
+
+
+def test_by_refuses_in_one_line(people):
+    wrong = {
+        "subjct": "unknown factor 'subjct': did you mean 'subject'",
+        "age": "'age' of array is continuous",
+    }
+    for by, words in wrong.items():
+        with pytest.raises((DataError, UnknownNameError), match=words) as caught:
+            Split(by=by).rows(people)
+        assert "\n" not in str(caught.value)
+    few = people.take(np.flatnonzero(people.factors.column("subject") < 2))
+    with pytest.raises(DataError, match="has 2 values, too few for the parts train, validation, test"):
+        Split(train=0.5, validation=0.2, by="subject").rows(few)
+    with pytest.raises(DataError, match=r"2 values of 'subject' are too few for a part 'test' of 0.1"):
+        Split(train=0.9, by="subject").rows(few)
+    with pytest.raises(DataError, match="has no factors: split by='subject'"):
+        Split(by="subject").rows(from_arrays(np.random.default_rng(0).random((20, 5))))
+    gaps = from_arrays(np.random.default_rng(0).random((4, 5)), {"who": ["a", "", "b", "c"]})
+    with pytest.raises(DataError, match="1 rows of array have no value of 'who'"):
+        Split(train=0.5, by="who").rows(gaps)

@@ -70,6 +70,28 @@ def test_only_the_named_blocks_move(system):
     assert "z[0], shape only" in shown.title
 
 
+def test_two_parts_move_by_themselves(system):
+    inputs = system.inputs(4)  # more than two inputs: the first two count
+    shown = interpolate(system, inputs, InterpolateParams(steps=3, blocks=("shape",), across=("z",)))
+    assert shown.images.shape[:2] == (3, 3)
+    assert "#0 to #1: shape to the right, z downwards" in shown.title
+    kind, z = inputs.codes["shape"], inputs.codes["z"]
+    for row, s in enumerate((0, 0.5, 1)):
+        for column, t in enumerate((0, 0.5, 1)):
+            mixed_kind = (1 - t) * kind[0] + t * kind[1]
+            mixed_z = (1 - s) * z[0] + s * z[1]
+            expected = system.render(inputs.codes.take([0]).replace(shape=mixed_kind[None], z=mixed_z[None]))[0]
+            np.testing.assert_allclose(shown.images[row, column], expected, atol=1e-6)
+    rest = interpolate(system, system.inputs(2), InterpolateParams(steps=3, across=("z",)))
+    np.testing.assert_allclose(rest.images[0, -1], system.render(inputs.codes.take([1]).replace(z=z[:1]))[0], atol=1e-6)
+
+
+def test_a_part_cannot_move_both_ways(system):
+    for blocks, across in ((("z[0]",), ("z",)), ((), ("shape", "z", "count"))):
+        with pytest.raises(ConfigError, match="cannot move both downwards and to the right"):
+            interpolate(system, system.inputs(2), InterpolateParams(blocks=blocks, across=across))
+
+
 def test_bad_requests_say_what_to_do(system):
     with pytest.raises(UnweaveError, match="needs at least 2 inputs: got 1"):
         interpolate(system, system.inputs(1))

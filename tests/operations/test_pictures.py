@@ -92,7 +92,7 @@ def test_what_has_no_picture_is_refused():
     with pytest.raises(DataError, match="NaN or infinite"):
         as_pictures(np.array([[[np.nan, 1.0]]]))
     with pytest.raises(DataError, match="have no picture"):
-        as_pictures(np.zeros((1, 1, 2, 3, 4, 5)))
+        as_pictures(np.zeros((1, 1, 6, 2, 3, 4, 5)))
 
 
 def test_enlarge_repeats_pixels_and_shrink_averages_them():
@@ -168,7 +168,7 @@ def test_what_does_not_move_is_no_gif(tmp_path):
 def test_a_failure_keeps_the_old_file(tmp_path):
     path = tmp_path / "grid.png"
     path.write_bytes(b"old")
-    broken = Shown("broken", np.zeros((1, 1, 2, 3, 4, 5)), ("",), ("",))
+    broken = Shown("broken", np.zeros((1, 1, 6, 2, 3, 4, 5)), ("",), ("",))
     with pytest.raises(DataError):
         save_png(broken, path)
     assert path.read_bytes() == b"old"

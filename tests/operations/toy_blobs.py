@@ -1,10 +1,13 @@
-"""A system in closed form for tests of operations and reports: what each code does to the picture is known exactly.
+"""Systems in closed form for tests of operations and reports: what each code does to the picture is known exactly.
 
 Blocks: `shape`, a simplex of disc, square and ring; `z`, six reals of which the first four are horizontal place,
 vertical place, size and brightness, and the last two do nothing; `count`, a whole number that adds dots at the bottom.
+`Clips` draws such pictures one after the other: `place` and `light` have a value at each step, `shape` is that of all.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 
@@ -86,3 +89,58 @@ class Blobs(Encodes, Decodes, Samples, Transfers, Predicts, Plans):
         codes, observations, _ = self.sample_of_data(max(rows, reference))
         chosen = np.arange(rows)
         return Inputs(observations[:rows], codes.take(chosen), codes, chosen)
+
+
+class Clips(Blobs):
+    """Clips of soft shapes that move (place) and change their brightness (light)."""
+
+    def __init__(self, steps: int = 5, side: int = 16, channels: int = 3):
+        super().__init__(side, channels)
+        self.steps = steps
+        self.spec = DataSpec((steps, channels, side, side), "unit", 5000)
+        self.blocks = (
+            SHAPE,
+            Block("place", (steps, 2), ("time", "dim")),
+            Block("light", (steps,), ("time",)),
+            COUNT,
+        )
+
+    @classmethod
+    def name(cls) -> str:
+        return "clips"
+
+    def render(self, codes: Codes, context: object = None) -> np.ndarray:
+        frames = [super(Clips, self).render(self.still(codes, step)) for step in range(self.steps)]
+        return np.stack(frames, axis=1)
+
+    def still(self, codes: Codes, step: int) -> Codes:
+        """Codes of `Blobs` for the frames of one step."""
+        z = np.zeros((codes.rows, 6))
+        z[:, :2], z[:, 3] = codes["place"][:, step], codes["light"][:, step]
+        return Codes((SHAPE, Z, COUNT), {"shape": codes["shape"], "z": z, "count": codes["count"]})
+
+    def draw(self, rows: int, seed: int) -> Codes:
+        return self.sample_of_data(rows, seed + 1000)[0]
+
+    def sample_of_data(self, rows: int, seed: int = 0) -> tuple[Codes, np.ndarray, Factors]:
+        rng = np.random.default_rng(seed)
+        kind, count = rng.integers(0, 3, size=rows), rng.integers(0, 3, size=rows)
+        start, velocity = rng.normal(size=(rows, 2)), rng.normal(size=(rows, 2)) * 0.4
+        time = np.arange(self.steps)
+        place = start[:, None] + velocity[:, None] * time[:, None]
+        light = rng.normal(size=rows)[:, None] * np.cos(time)
+        values = {"shape": np.eye(3)[kind], "place": place, "light": light, "count": count}
+        codes = Codes(self.blocks, values, {"place": np.full_like(place, 0.05), "light": np.full_like(light, 0.3)})
+        factors = Factors(
+            ("kind", "x", "y", "vx", "vy"),
+            np.column_stack([kind, start, velocity]),
+            ("discrete", *["continuous"] * 4),  # type: ignore[arg-type]
+        )
+        return codes, self.render(codes), factors
+
+    def predict(self, batch: Any, steps: int) -> np.ndarray:
+        """The clip, then the clip backwards and forwards again."""
+        given = batch.observations.numpy()
+        length = given.shape[1]
+        way = [*range(length), *range(length - 2, 0, -1)] or [0]
+        return given[:, [way[step % len(way)] for step in range(length + steps)]]

@@ -31,6 +31,21 @@ def test_knowledge_of_copies_and_of_noise():
     np.testing.assert_array_equal(shares[:, 2], 0.0)
 
 
+def test_a_dimension_over_time_is_one_dimension():
+    toy = ToyRun(None, system="Clips", steps=3, rows=800)
+    codes, factors = toy.codes(), toy.dataset().factors
+    every = {dimension.name: dimension for dimension in facts.dimensions(codes, factors, {})}
+    assert set(every) == {"shape", "place[:,0]", "place[:,1]", "light[:]", "count"}
+    measured = information(codes).parts["per_dimension"]
+    steps = [measured[f"place[{t},1]"] for t in range(3)]
+    assert every["place[:,1]"].nats == pytest.approx(np.mean(steps))
+    shares = facts.knowledge(codes, factors)
+    first = Codes((Block("z", (1,)),), {"z": codes["place"][:, 0, :1]}, {"z": codes.spread("place")[:, 0, :1]})
+    x = factors.names.index("x")
+    assert shares[1, x] == pytest.approx(facts.knowledge(first, factors)[0, x], abs=0.03)
+    assert shares[1, x] > 0.5
+
+
 def plug_in(a, b):
     total = 0.0
     for i in np.unique(a):

@@ -13,7 +13,7 @@ from toy_run import ToyRun
 
 from unweave.core.score import Score
 from unweave.metrics import Evaluation, evaluate
-from unweave.report import write_report
+from unweave.report import facts, write_report
 from unweave.report.build import _score_rows, build_report
 
 VOID = {"meta", "img", "br", "link", "input", "hr"}
@@ -175,6 +175,22 @@ def test_other_observations(tmp_path, blobs):
     assert len(images) == 8 + 2
     if blobs.get("channels") == 3:
         assert {image.mode for image in images} == {"RGBA"}
+
+
+def test_clips(tmp_path):
+    run = ToyRun(tmp_path, system="Clips", steps=4, side=20)
+    text = build_report(run)
+    page = Page(text)
+    assert re.findall(r'<div class="name">([^<]+)', text)[:2] == ["place[:,0]", "place[:,1]"]
+    assert "at all steps together, and the middle frame is shown" in page.text
+    images = [read_image(a["src"]) for tag, a in page.elements if tag == "img"]
+    assert len(images) == 5 + 2  # two places, light, shape, count; reconstructions; samples
+    pair = np.array(images[5].convert("RGB")).astype(int)
+    assert pair.shape == (2 * 60 + 2, 4 * 61 - 1, 3)  # two lines of four frames of 20 pixels, enlarged
+    clip = run.dataset().observations(facts.spread_rows(run.codes(), 1, run.manifest.seed))[0]
+    for step in range(4):
+        shown = pair[1:60:3, step * 61 + 1 : step * 61 + 60 : 3].transpose(2, 0, 1)  # the middle of each 3 x 3 pixels
+        np.testing.assert_array_equal(shown, np.round(255 * clip[step].astype(np.float64)))
 
 
 def test_systems_that_cannot_render_lack_the_pictures(tmp_path):

@@ -42,10 +42,11 @@ class ToyRun:
         factors: bool = True,
         log_rows: int = 120,
         scores: Mapping[str, Score] | None = None,
+        system: str = "Blobs",
         **blobs: Any,
     ):
         self.path, self.steps, self._scores = path, 100 * log_rows, scores
-        toy = load_toy().Blobs(**blobs)
+        toy = getattr(load_toy(), system)(**blobs)
         type(toy).config_class = SystemConfig
         self._system = toy
         self._codes, observations, known = toy.sample_of_data(rows)

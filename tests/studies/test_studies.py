@@ -6,7 +6,7 @@ import statistics
 import pytest
 
 from unweave.core.errors import UnweaveError
-from unweave.studies import _runner
+from unweave.studies import _complete, _runner
 from unweave.studies._study import STUDIES, PlannedRun, Study
 
 
@@ -30,12 +30,12 @@ def study(monkeypatch):
     made = Study("small", "two small runs", small_plan, ("mig", "sap"), steps=3)
     monkeypatch.setitem(STUDIES._extra, "small", made)
     # one quick score instead of all: what the runner does with them is the same
-    real = _runner._command
+    real = _complete._command
 
     def quick(path, threads, *words):
         real(path, threads, *words, *(("--score", "mig", "--score", "sap") if words[0] == "evaluate" else ()))
 
-    monkeypatch.setattr(_runner, "_command", quick)
+    monkeypatch.setattr(_complete, "_command", quick)
     return made
 
 
@@ -53,15 +53,15 @@ def test_a_study_trains_scores_tabulates_and_goes_on(study, tmp_path, monkeypatc
     assert "unweave study small --seeds 2 --steps 3" in page
     assert (tmp_path / "out" / "logs" / "vae-0.csv").read_text().startswith("step,seconds,")
     before = (tmp_path / "runs" / "vae-0" / "state.safetensors").stat().st_mtime_ns
-    monkeypatch.setattr(_runner, "_command", lambda *_: pytest.fail("finished runs are reused"))
+    monkeypatch.setattr(_complete, "_command", lambda *_: pytest.fail("finished runs are reused"))
     _runner.run_study("small", **options, say=said.append)
     assert (tmp_path / "runs" / "vae-0" / "state.safetensors").stat().st_mtime_ns == before
 
-    with pytest.raises(UnweaveError, match="other settings than the study plans"):
+    with pytest.raises(UnweaveError, match="other settings than are planned"):
         _runner.run_study("small", **{**options, "steps": 5}, say=said.append)
 
 
 def test_a_run_that_fails_stops_the_study_with_its_message(study, tmp_path):
     run = PlannedRun("vae", "vae", "digits", 0, settings={"latent": 0})
     with pytest.raises(UnweaveError, match="greater than 0"):
-        _runner.complete(run, tmp_path, threads=1)
+        _complete.complete(run, tmp_path, threads=1)

@@ -26,7 +26,7 @@ class Transfers(Capability):
 
 
 class Predicts(Capability):
-    """Continues a clip or a state beyond what it was given."""
+    """Continues a clip or a state beyond what it was given: `system.predict(batch, steps)`."""
 
 
 class Plans(Capability):

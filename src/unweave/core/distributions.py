@@ -15,6 +15,7 @@ from torch.distributions import (
     Categorical,
     Distribution,
     Independent,
+    MixtureSameFamily,
     MultivariateNormal,
     Normal,
     OneHotCategorical,
@@ -138,6 +139,6 @@ def centre(distribution: Distribution) -> Tensor:
 def spread(distribution: Distribution) -> Tensor | None:
     """Posterior standard deviations where they describe the posterior, None for variables on a simplex."""
     base = distribution.base_dist if isinstance(distribution, Independent) else distribution
-    if isinstance(base, (Normal, MultivariateNormal)):
+    if isinstance(base, (Normal, MultivariateNormal, MixtureSameFamily)):
         return distribution.stddev
     return None

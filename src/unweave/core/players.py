@@ -11,6 +11,8 @@ import torch
 from torch import nn
 
 from unweave.core.config import Config
+from unweave.core.errors import ConfigError
+from unweave.core.schedule import Schedule, Weight, at_step
 
 
 class Optimiser(Config):
@@ -18,8 +20,8 @@ class Optimiser(Config):
 
     kind: Literal["adam", "adamw", "sgd", "rmsprop"] = "adam"
     """Update rule."""
-    lr: pydantic.PositiveFloat = 1e-3
-    """Learning rate."""
+    lr: Weight = 1e-3
+    """Learning rate, above 0; a schedule such as cosine(0.001, 0, 6000) changes it with the step."""
     betas: tuple[float, float] = (0.9, 0.999)
     """Decay rates of Adam's moment estimates."""
     weight_decay: pydantic.NonNegativeFloat = 0.0
@@ -27,15 +29,35 @@ class Optimiser(Config):
     clip: pydantic.PositiveFloat | None = None
     """Largest gradient norm; none for no clipping."""
 
+    @pydantic.field_validator("lr")
+    @classmethod
+    def _above_zero(cls, lr: float | Schedule) -> float | Schedule:
+        ends = (lr.start, lr.end) if isinstance(lr, Schedule) else (lr, lr)
+        if max(ends) <= 0 or min(ends) < 0:
+            raise ConfigError(f"the learning rate {lr} is not above 0: give a number such as 0.001")
+        return lr
+
     def build(self, parameters: list[nn.Parameter]) -> torch.optim.Optimizer:
         """The PyTorch optimiser of these settings."""
         if self.kind == "adam":
-            return torch.optim.Adam(parameters, lr=self.lr, betas=self.betas, weight_decay=self.weight_decay)
+            return torch.optim.Adam(
+                parameters, lr=at_step(self.lr, 0), betas=self.betas, weight_decay=self.weight_decay
+            )
         if self.kind == "adamw":
-            return torch.optim.AdamW(parameters, lr=self.lr, betas=self.betas, weight_decay=self.weight_decay)
+            return torch.optim.AdamW(
+                parameters, lr=at_step(self.lr, 0), betas=self.betas, weight_decay=self.weight_decay
+            )
         if self.kind == "rmsprop":
-            return torch.optim.RMSprop(parameters, lr=self.lr, weight_decay=self.weight_decay)
-        return torch.optim.SGD(parameters, lr=self.lr, momentum=self.betas[0], weight_decay=self.weight_decay)
+            return torch.optim.RMSprop(parameters, lr=at_step(self.lr, 0), weight_decay=self.weight_decay)
+        return torch.optim.SGD(
+            parameters, lr=at_step(self.lr, 0), momentum=self.betas[0], weight_decay=self.weight_decay
+        )
+
+    def set_rate(self, optimiser: torch.optim.Optimizer, step: int) -> None:
+        """Give an optimiser the learning rate of a step."""
+        if isinstance(self.lr, Schedule):
+            for group in optimiser.param_groups:
+                group["lr"] = self.lr(step)
 
 
 @dataclass(frozen=True)

@@ -236,6 +236,7 @@ class System(pl.LightningModule, ABC):
                     self.manual_backward(total)
                     if player.optimiser.clip is not None:
                         nn.utils.clip_grad_norm_(list(player.parameters()), player.optimiser.clip)
+                    player.optimiser.set_rate(optimiser.optimizer, self.step)
                     optimiser.step()
             prefix = "" if len(players) == 1 else f"{player.name}/"
             record.update({prefix + name: value for name, value in terms.logged(self.step, total).items()})

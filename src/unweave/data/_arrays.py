@@ -19,13 +19,13 @@ from unweave.data._check import Found, check_observations, check_values
 from unweave.data._dataset import DataSet
 from unweave.data._table import LEFT_OUT, factors_from_columns
 
-Layout = Literal["auto", "NCHW", "NHWC", "NHW", "ND"]
+Layout = Literal["auto", "NTCHW", "NTHWC", "NCHW", "NHWC", "NHW", "ND"]
 GivenValues = Literal["auto", "binary", "unit", "levels", "real", "counts"]
 GivenFactors = Factors | np.ndarray | Mapping[str, Any]
 
 
 def from_arrays(
-    observations: np.ndarray,
+    observations: np.ndarray | Sequence[np.ndarray],
     factors: GivenFactors | None = None,
     names: Sequence[str] | None = None,
     kinds: Sequence[FactorKind] | Mapping[str, FactorKind] | None = None,
@@ -35,7 +35,8 @@ def from_arrays(
 ) -> DataSet:
     """A data set of arrays in memory (or memory-mapped); the array is kept as it is and converted when read.
 
-    observations: (N, D) vectors, (N, H, W) images, (N, C, H, W) or (N, H, W, C) images with channels
+    observations: (N, D) vectors, (N, H, W) images, (N, C, H, W) or (N, H, W, C) images with channels,
+                  (N, T, C, H, W) or (N, T, H, W, C) clips; or a sequence of N arrays of one shape
     factors:      (N,) or (N, K) numbers or text, NaN where missing; or a mapping from name to column; or Factors
     names:        names of the K columns; with a mapping, which columns to take
     kinds:        "discrete" or "continuous", one per column or by name; judged by the values when None
@@ -44,7 +45,7 @@ def from_arrays(
     """
     if isinstance(observations, np.ma.MaskedArray):
         raise DataError(f"{name} is a masked array: fill in or remove what is masked, observations have no gaps")
-    array = np.asarray(observations)
+    array = _stacked(observations, name)
     rows = array.shape[0] if array.ndim else 0
     if factors is None:
         if names is not None or kinds is not None:
@@ -71,6 +72,22 @@ def from_arrays(
             )
     found, notes = factors_from_columns(columns, f"the factors of {name}", chosen, kinds)
     return build(array, found, values or "auto", layout, name, name, notes)
+
+
+def _stacked(observations: np.ndarray | Sequence[np.ndarray], name: str) -> np.ndarray:
+    """One array of what may be a sequence of arrays, which must agree in shape."""
+    whole = isinstance(observations, np.ndarray) and (observations.dtype != object or observations.ndim != 1)
+    if whole or not isinstance(observations, (np.ndarray, Sequence)):
+        return np.asarray(observations)
+    parts = [np.asarray(part) for part in observations]
+    for row, part in enumerate(parts):
+        first = parts[0].shape
+        if part.shape == first:
+            continue
+        if part.ndim == len(first) == 4 and part.shape[1:] == first[1:]:
+            raise DataError(f"clips have different lengths {first[0]} and {part.shape[0]}: cut them to one length")
+        raise DataError(f"{name}: observation 0 has shape {first} and {row} {part.shape}: all need the same")
+    return np.asarray(parts)
 
 
 def build(
@@ -120,43 +137,52 @@ class _Axes:
     note: str
 
     def event_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
-        if self.layout == "NHWC":
-            return shape[3], shape[1], shape[2]
+        if self.layout.endswith("HWC"):
+            *outer, height, width, channels = shape[1:]
+            return *outer, channels, height, width
         return (1, *shape[1:]) if self.layout == "NHW" else tuple(shape[1:])
 
     def to_event(self, batch: np.ndarray) -> np.ndarray:
-        if self.layout == "NHWC":
-            return batch.transpose(0, 3, 1, 2)
+        if self.layout.endswith("HWC"):
+            return np.moveaxis(batch, -1, -3)
         return batch[:, None] if self.layout == "NHW" else batch
 
 
+_CHANNELS_FIRST_OR_LAST = {4: ("NCHW", "NHWC"), 5: ("NTCHW", "NTHWC")}  # by the number of axes
+
+
 def _axes(shape: tuple[int, ...], layout: Layout, where: str) -> _Axes:
-    ranks = {"ND": 2, "NHW": 3, "NCHW": 4, "NHWC": 4}
     if layout != "auto":
-        if layout not in ranks:
-            raise unknown_name("layout", layout, ("auto", *ranks))
-        if ranks[layout] != len(shape):
-            raise DataError(f"{where} has shape {shape}: layout {layout} needs {ranks[layout]} axes")
-        channels, other = (1, 3) if layout == "NCHW" else (3, 1)
-        if len(shape) == 4 and shape[channels] > 4 and shape[other] in (1, 3):
-            raise DataError(
-                f"{where} has shape {shape}: layout {layout} reads {shape[channels]} channels; "
-                f"layout {'NHWC' if layout == 'NCHW' else 'NCHW'} reads {shape[other]}"
-            )
+        if layout not in get_args(Layout):
+            raise unknown_name("layout", layout, get_args(Layout))
+        if len(layout) != len(shape):
+            raise DataError(f"{where} has shape {shape}: layout {layout} needs {len(layout)} axes")
+        if "C" in layout:
+            both = _CHANNELS_FIRST_OR_LAST[len(shape)]
+            other = both[1 - both.index(layout)]
+            channels, others = (shape[order.index("C")] for order in (layout, other))
+            if channels > 4 and others in (1, 3):
+                raise DataError(
+                    f"{where} has shape {shape}: layout {layout} reads {channels} channels; "
+                    f"layout {other} reads {others}"
+                )
         return _Axes(layout, f"axes of {shape} read as {layout}, as told")
     if len(shape) == 2:
         return _Axes("ND", f"axes of {shape} read as ND: vectors")
     if len(shape) == 3:
         return _Axes("NHW", f"axes of {shape} read as NHW: images of one channel")
-    if len(shape) != 4:
+    if len(shape) not in _CHANNELS_FIRST_OR_LAST:
         raise DataError(
-            f"{where} has shape {shape}: expected (N, D) vectors, (N, H, W), (N, C, H, W) or (N, H, W, C) images"
+            f"{where} has shape {shape}: expected (N, D) vectors, (N, H, W), (N, C, H, W) or (N, H, W, C) images, "
+            "(N, T, C, H, W) or (N, T, H, W, C) clips"
         )
-    possible = [layout for layout, axis in (("NCHW", 1), ("NHWC", 3)) if shape[axis] <= 4]
+    first, last = _CHANNELS_FIRST_OR_LAST[len(shape)]
+    possible = [layout for layout in (first, last) if shape[layout.index("C")] <= 4]
     if len(possible) != 1:
-        how = "both NCHW and NHWC" if possible else "neither NCHW nor NHWC with 1 to 4 channels"
-        raise DataError(f"{where} has shape {shape}, which fits {how}: say layout='NCHW' or layout='NHWC'")
-    return _Axes(possible[0], f"axes of {shape} read as {possible[0]}")
+        how = f"both {first} and {last}" if possible else f"neither {first} nor {last} with 1 to 4 channels"
+        raise DataError(f"{where} has shape {shape}, which fits {how}: say layout='{first}' or layout='{last}'")
+    kind = ": clips" if len(shape) == 5 else ""
+    return _Axes(possible[0], f"axes of {shape} read as {possible[0]}{kind}")
 
 
 @dataclass(frozen=True)

@@ -56,11 +56,16 @@ def fetch(filename: str, subfolder: str, urls: Sequence[str], checksum: str) -> 
     Looks for cache_dir()/subfolder/filename, then cache_dir()/filename; downloads from the first of `urls` that answers
     when neither exists. `checksum` is a sha256 in hexadecimal, or "md5:..." for a file published with that only.
     """
-    for place in _places(filename, subfolder):
-        if place.is_file():
-            verify(place, checksum, urls)
-            return place
-    return _download(filename, subfolder, urls, checksum)
+    place = find(filename, subfolder)
+    if place is None:
+        return _download(filename, subfolder, urls, checksum)
+    verify(place, checksum, urls)
+    return place
+
+
+def find(filename: str, subfolder: str) -> Path | None:
+    """Where a data file is, unchecked; None when it is in neither place."""
+    return next((place for place in _places(filename, subfolder) if place.is_file()), None)
 
 
 def verify(path: Path, checksum: str, urls: Sequence[str] = ()) -> None:

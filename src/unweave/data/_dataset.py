@@ -64,7 +64,6 @@ class DataSet:
             factors=None if self.factors is None else self.factors.take(rows),
         )
 
-
     def with_groups(
         self, by: np.ndarray | Sequence[Sequence[int]] | Callable[[int], Any], name: str = "group"
     ) -> DataSet:

@@ -37,6 +37,9 @@ class Split(Config):
     hold_out: str = ""
     """Combinations of factors kept out of all other parts, such as shape=heart,x>=16: rows that fulfil all of these.
     Several combinations are separated by semicolons (or given as a list): shape=heart,x>=16; shape=square,x<4."""
+    by: str = ""
+    """A discrete factor whose values are divided as wholes, such as subject: no person is in two parts. The sizes of
+    the parts are then parts of the values."""
 
     @field_validator("hold_out", mode="before")
     @classmethod
@@ -68,7 +71,11 @@ class Split(Config):
             raise DataError(f"hold_out={self.hold_out!r} holds out every row of {dataset.name}: nothing is left")
         rest = max(0.0, 1 - self.train - self.validation)
         fractions = {"train": self.train, "validation": self.validation, "test": rest if rest > 1e-9 else 0.0}
-        parts = split(kept, {name: part for name, part in fractions.items() if part > 0}, self.seed)
+        fractions = {name: part for name, part in fractions.items() if part > 0}
+        if self.by:
+            parts = split_values(dataset, self.by, kept, fractions, self.seed)
+        else:
+            parts = split(kept, fractions, self.seed)
         return {**parts, "held_out": np.flatnonzero(held)} if held.any() else parts
 
 
@@ -99,6 +106,36 @@ def split(
                 f"{len(numbers)} rows are too few for a part {name!r} of {fractions[name]:g}: enlarge or omit it"
             )
     return {name: np.sort(part) for name, part in parts.items()}
+
+
+def split_values(
+    dataset: DataSet, by: str, rows: np.ndarray, fractions: Mapping[str, float], seed: int = 0
+) -> dict[str, np.ndarray]:
+    """Divide rows so that all rows with one value of the discrete factor `by` are in one part; each part is sorted.
+
+    The values are divided as `split` divides rows: each has a fixed rank u(seed, value).
+    """
+    if dataset.factors is None:
+        raise DataError(f"{dataset.name} has no factors: split by={by!r} needs a factor table")
+    column = dataset.factors.column(by)[rows]
+    if dataset.factors.kinds[dataset.factors.position(by)] != "discrete":
+        raise DataError(f"factor {by!r} of {dataset.name} is continuous: split by= needs a discrete one, with groups")
+    if np.isnan(column).any():
+        count = int(np.isnan(column).sum())
+        raise DataError(
+            f"{count} rows of {dataset.name} have no value of {by!r}: fill them in, or split by another one"
+        )
+    values = np.unique(column).astype(np.int64)
+    if len(values) < len(fractions):
+        raise DataError(
+            f"factor {by!r} of {dataset.name} has {len(values)} values, too few for the parts {', '.join(fractions)}: "
+            "leave out a part, or split by rows"
+        )
+    try:
+        parts = split(values, fractions, seed)
+    except DataError as error:
+        raise DataError(str(error).replace(" rows are", f" values of {by!r} are", 1)) from None
+    return {name: rows[np.isin(column, part)] for name, part in parts.items()}
 
 
 def hold_out_combinations(factors: Factors, conditions: str | Sequence[str]) -> np.ndarray:

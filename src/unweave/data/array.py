@@ -21,7 +21,7 @@ class Array(DataSource):
 
     name: ClassVar[str] = "array"
     card: ClassVar[Card] = Card(
-        summary="your own images or vectors in a .npy or .npz file", needs="path to the file; optional factors"
+        summary="your own images, clips or vectors in a .npy or .npz file", needs="path to the file; optional factors"
     )
 
     path: Path
@@ -35,7 +35,7 @@ class Array(DataSource):
     factor_kinds: dict[str, FactorKind] = Field(default_factory=dict)
     """Kinds of factors that should not be judged by their values, for example {"age": "continuous"}."""
     layout: Layout = "auto"
-    """Order of the axes: N observations, C channels, H height, W width, D dimensions."""
+    """Order of the axes: N observations, T steps, C channels, H height, W width, D dimensions."""
     values: GivenValues = "auto"
     """What the values are. auto: 0 and 1 only are binary, 0 to 1 unit, bytes 0 to 255 are divided by 255."""
 

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import ClassVar, Literal
 
+import numpy as np
+
 from unweave.core.card import Card
+from unweave.core.factors import FactorKind, Factors
 from unweave.data._dataset import DataSet, DataSource
 from unweave.data._idx import IdxFiles, IdxSplit, IdxValues
+from unweave.data._morphology import NAMES, measure_shape
 
 FILES = IdxFiles(
     folder="mnist",
@@ -26,7 +31,7 @@ FILES = IdxFiles(
 
 
 class Mnist(DataSource):
-    """Handwritten digits with the factor `digit`."""
+    """Handwritten digits with the factor `digit`, and measures of their shape on request."""
 
     name: ClassVar[str] = "mnist"
     card: ClassVar[Card] = Card(
@@ -51,5 +56,23 @@ class Mnist(DataSource):
     size: Literal[28, 32] = 28
     """Height and width; 32 adds two black pixels on each side."""
 
+    morphology: bool = False
+    """Adds the factors area, thickness, width, height and slant, measured from the grey picture."""
+
     def load(self) -> DataSet:
-        return FILES.load(self.split, self.values, self.size)
+        data = FILES.load(self.split, self.values, self.size)
+        return with_morphology(data, FILES.load(self.split, "unit", 28)) if self.morphology else data
+
+
+def with_morphology(data: DataSet, grey: DataSet) -> DataSet:
+    """`data` with the measures of shape of the pictures `grey` (1, H, W), row by row, as continuous factors."""
+    assert data.factors is not None
+    kinds: list[FactorKind] = ["continuous"] * len(NAMES)
+    measured = measure_shape(grey.observations(np.arange(len(grey)))[:, 0])
+    factors = Factors(
+        (*data.factors.names, *NAMES),
+        np.concatenate([data.factors.values, measured], axis=1),
+        (*data.factors.kinds, *kinds),
+        data.factors.labels + (None,) * len(NAMES),
+    )
+    return replace(data, factors=factors, notes=(*data.notes, f"{', '.join(NAMES)} measured from the picture"))

@@ -19,14 +19,36 @@ from unweave.metrics._metric import METRICS, Metric, metric
 
 if TYPE_CHECKING:
     from unweave.metrics._evaluate import Evaluation, evaluate
+    from unweave.metrics._group_classifier import GroupClassification, classify_groups
     from unweave.metrics._importance import disentanglement_completeness
+    from unweave.metrics._temporal import TemporalInformation, kraskov, temporal_correlation, temporal_information
 
-__all__ = ["METRICS", "Evaluation", "Metric", "Score", "disentanglement_completeness", "evaluate", "metric"]
+__all__ = [
+    "METRICS",
+    "Evaluation",
+    "GroupClassification",
+    "Metric",
+    "Score",
+    "TemporalInformation",
+    "classify_groups",
+    "disentanglement_completeness",
+    "evaluate",
+    "kraskov",
+    "metric",
+    "temporal_correlation",
+    "temporal_information",
+]
 
 _ELSEWHERE = {
     "Evaluation": "unweave.metrics._evaluate",
     "evaluate": "unweave.metrics._evaluate",
+    "GroupClassification": "unweave.metrics._group_classifier",
+    "classify_groups": "unweave.metrics._group_classifier",
     "disentanglement_completeness": "unweave.metrics._importance",
+    "TemporalInformation": "unweave.metrics._temporal",
+    "kraskov": "unweave.metrics._temporal",
+    "temporal_correlation": "unweave.metrics._temporal",
+    "temporal_information": "unweave.metrics._temporal",
 }
 
 

@@ -14,7 +14,7 @@ from unweave.core.dataspec import DataSpec
 from unweave.core.distributions import Concrete, normal
 from unweave.core.errors import ConfigError, ShapeError
 from unweave.nets.convolution import ConvolutionalDecoder, ConvolutionalEncoder
-from unweave.nets.dense import Activation, DenseDecoder, DenseEncoder, over_rows
+from unweave.nets.dense import Activation, DenseDecoder, DenseEncoder, Norm, over_rows
 
 Sizes = tuple[pydantic.PositiveInt, ...]
 
@@ -35,6 +35,8 @@ class Nets(Config):
     """Stride of the first convolution; 4 reads patches of 8 x 8 pixels and saves most of the time on a CPU."""
     activation: Activation = "relu"
     """Nonlinearity after every layer but the decoder's last."""
+    norm: Norm = "none"
+    """Normalisation before every nonlinearity: none, or layer, over all numbers of one observation."""
 
     def resolved(self, spec: DataSpec) -> Literal["convolutional", "dense"]:
         """The kind of network these settings mean for these data."""
@@ -63,8 +65,8 @@ def build_encoder(nets: Nets, spec: DataSpec) -> nn.Module:
         )
     scale = 1.0 / max((spec.levels or 2) - 1, 1) if spec.values == "levels" else 1.0
     if nets.resolved(spec) == "dense":
-        return DenseEncoder(spec.shape, nets.hidden, nets.activation, scale)
-    return ConvolutionalEncoder(spec.shape, nets.channels, nets.hidden, nets.stem, nets.activation, scale)
+        return DenseEncoder(spec.shape, nets.hidden, nets.activation, scale, nets.norm)
+    return ConvolutionalEncoder(spec.shape, nets.channels, nets.hidden, nets.stem, nets.activation, scale, nets.norm)
 
 
 def build_decoder(nets: Nets, spec: DataSpec, inputs: int, parameters: int = 1) -> nn.Module:
@@ -74,8 +76,8 @@ def build_decoder(nets: Nets, spec: DataSpec, inputs: int, parameters: int = 1) 
     """
     shape = decoded_shape(spec, parameters)
     if nets.resolved(spec) == "dense":
-        return DenseDecoder(inputs, nets.hidden, shape, nets.activation)
-    return ConvolutionalDecoder(inputs, nets.channels, nets.hidden, shape, nets.stem, nets.activation)
+        return DenseDecoder(inputs, nets.hidden, shape, nets.activation, nets.norm)
+    return ConvolutionalDecoder(inputs, nets.channels, nets.hidden, shape, nets.stem, nets.activation, nets.norm)
 
 
 def decoded_shape(spec: DataSpec, parameters: int) -> tuple[int, ...]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from torch import Tensor, nn
 
 from unweave.core.errors import ConfigError
-from unweave.nets.dense import Activation, activation_layer, layers, over_rows
+from unweave.nets.dense import Activation, Norm, activation_layer, layers, over_rows
 
 
 @dataclass(frozen=True)
@@ -71,6 +71,11 @@ def stages(size: tuple[int, int], count: int, stem: int) -> tuple[Stage, ...]:
     return tuple(found)
 
 
+def _norm(norm: Norm, channels: int) -> list[nn.Module]:
+    """A normalisation of each image over its channels and pixels, or nothing."""
+    return [nn.GroupNorm(1, channels)] if norm == "layer" else []
+
+
 class ConvolutionalEncoder(nn.Module):
     """(..., C, H, W) images to (..., F) features: strided convolutions, then dense layers.
 
@@ -89,6 +94,7 @@ class ConvolutionalEncoder(nn.Module):
         stem: int = 2,
         activation: Activation = "relu",
         scale: float = 1.0,
+        norm: Norm = "none",
     ):
         super().__init__()
         self.scale = scale
@@ -96,11 +102,11 @@ class ConvolutionalEncoder(nn.Module):
         plan = stages((height, width), len(channels), stem)
         steps: list[nn.Module] = []
         for stage, outputs in zip(plan, channels, strict=True):
-            steps += [stage.down(inputs, outputs), activation_layer(activation)]
+            steps += [stage.down(inputs, outputs), *_norm(norm, outputs), activation_layer(activation)]
             inputs = outputs
         self.convolutions = nn.Sequential(*steps)
         sizes = (channels[-1] * math.prod(plan[-1].small), *hidden)
-        self.dense = layers(sizes, activation, last=True)
+        self.dense = layers(sizes, activation, last=True, norm=norm)
         self.features = sizes[-1]
 
     def forward(self, x: Tensor) -> Tensor:
@@ -122,18 +128,19 @@ class ConvolutionalDecoder(nn.Module):
         shape: Sequence[int],
         stem: int = 2,
         activation: Activation = "relu",
+        norm: Norm = "none",
     ):
         super().__init__()
         self.inputs = inputs
         pixels, height, width = shape
         plan = stages((height, width), len(channels), stem)
         self.smallest = (channels[-1], *plan[-1].small)
-        self.dense = layers((inputs, *reversed(hidden), math.prod(self.smallest)), activation, last=True)
+        self.dense = layers((inputs, *reversed(hidden), math.prod(self.smallest)), activation, last=True, norm=norm)
         steps: list[nn.Module] = []
         for position in reversed(range(len(plan))):
             steps.append(plan[position].up(channels[position], channels[position - 1] if position else pixels))
             if position:
-                steps.append(activation_layer(activation))
+                steps += [*_norm(norm, channels[position - 1]), activation_layer(activation)]
         self.convolutions = nn.Sequential(*steps)
 
     def forward(self, z: Tensor) -> Tensor:

@@ -10,6 +10,7 @@ from typing import Literal
 from torch import Tensor, nn
 
 Activation = Literal["relu", "leaky_relu", "elu", "tanh", "gelu"]
+Norm = Literal["none", "layer"]
 
 _ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {
     "relu": nn.ReLU,
@@ -37,12 +38,17 @@ def over_rows(run: Callable[[Tensor], Tensor], x: Tensor, event_dims: int) -> Te
     return y.reshape(*leading, *y.shape[1:])
 
 
-def layers(sizes: Sequence[int], activation: Activation, *, last: bool) -> nn.Sequential:
-    """Linear layers sizes[0] -> sizes[1] -> ..., each followed by the activation; the last one only if `last`."""
+def layers(sizes: Sequence[int], activation: Activation, *, last: bool, norm: Norm = "none") -> nn.Sequential:
+    """Linear layers sizes[0] -> sizes[1] -> ..., each followed by the activation; the last one only if `last`.
+
+    norm: "layer" puts a layer normalisation before each activation
+    """
     steps: list[nn.Module] = []
     for position, (inputs, outputs) in enumerate(itertools.pairwise(sizes), start=1):
         steps.append(nn.Linear(inputs, outputs))
         if last or position < len(sizes) - 1:
+            if norm == "layer":
+                steps.append(nn.LayerNorm(outputs))
             steps.append(activation_layer(activation))
     return nn.Sequential(*steps)
 
@@ -56,12 +62,17 @@ class DenseEncoder(nn.Module):
     """
 
     def __init__(
-        self, shape: Sequence[int], hidden: Sequence[int], activation: Activation = "relu", scale: float = 1.0
+        self,
+        shape: Sequence[int],
+        hidden: Sequence[int],
+        activation: Activation = "relu",
+        scale: float = 1.0,
+        norm: Norm = "none",
     ):
         super().__init__()
         self.event_dims, self.scale = len(shape), scale
         sizes = (math.prod(shape), *hidden)
-        self.dense = layers(sizes, activation, last=True)
+        self.dense = layers(sizes, activation, last=True, norm=norm)
         self.features = sizes[-1]
 
     def forward(self, x: Tensor) -> Tensor:
@@ -72,10 +83,17 @@ class DenseEncoder(nn.Module):
 class DenseDecoder(nn.Module):
     """(..., inputs) codes to (..., *shape) values: the hidden layers in reverse order, then one linear layer."""
 
-    def __init__(self, inputs: int, hidden: Sequence[int], shape: Sequence[int], activation: Activation = "relu"):
+    def __init__(
+        self,
+        inputs: int,
+        hidden: Sequence[int],
+        shape: Sequence[int],
+        activation: Activation = "relu",
+        norm: Norm = "none",
+    ):
         super().__init__()
         self.inputs, self.shape = inputs, tuple(shape)
-        self.dense = layers((inputs, *reversed(hidden), math.prod(shape)), activation, last=False)
+        self.dense = layers((inputs, *reversed(hidden), math.prod(shape)), activation, last=False, norm=norm)
 
     def forward(self, z: Tensor) -> Tensor:
         return self.dense(z).unflatten(-1, self.shape)

@@ -8,6 +8,9 @@
     density_ratio  total correlation from a discriminator (FactorVAE)
     mmd            maximum mean discrepancy between q(z) and p(z) (InfoVAE)
     capacity       distance of the KL from a target (Burgess et al. 2018)
+    groups         posteriors of a group: products and mixtures of its members' (ML-VAE)
+    semi_supervised, graph
+                   bounds with labels for some variables, and the base of models with any graph
 
 Costs are nats per example, (B,) or (S, B); a scalar is a statistic of the whole batch. The numbers in brackets are
 those of Esmaeili et al. 2019, figures 1 and 3. Weights are applied once and elsewhere, by `unweave.core.terms.Terms`.

@@ -27,12 +27,13 @@ def information(reference: Codes) -> dict[str, float]:
 
     A real dimension has the bound above. One without spreads knows infinitely much or nothing; it gets
     1/2 log(1 + var_n(m_n)), the information through noise of deviation one. A simplex has the mutual information of its
-    category, H(mean_n p_n) - mean_n H(p_n), and a whole number the entropy of the values it takes.
+    category, H(mean_n p_n) - mean_n H(p_n), and a whole number the entropy of the values it takes. A knob of several
+    steps has the mean over its steps.
     """
     values, _ = reference.flat()
     spreads = reference.flat_spread()
     return {
-        knob.name: _information(knob, values[:, list(knob.columns)], spreads[:, list(knob.columns)])
+        knob.name: float(np.mean([_information(knob, values[:, step], spreads[:, step]) for step in knob.by_step]))
         for knob in knobs(reference.blocks)
     }
 

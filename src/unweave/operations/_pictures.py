@@ -1,12 +1,13 @@
-"""Grids of observations as pictures: PNG, and GIF where the columns are a movement.
+"""Grids of observations as pictures: PNG, and GIF where the columns are a movement or the cells are clips.
 
 Observations become small colour pictures first (`as_pictures`): images as they are, vectors as bars or a strip of heat,
-matrices as heat. Then the grid is laid out with its names (`draw_grid`) and written.
+matrices as heat, clips as film strips. Then the grid is laid out with its names (`draw_grid`) and written.
 """
 
 from __future__ import annotations
 
 import io
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -99,13 +100,35 @@ def as_pictures(
         return Pictures(draw(np.nan_to_num(images), limits), full)
     if len(event) == 2:
         return Pictures(_heat(to_uint8(images, limits=limits)), full)
+    if len(event) == 4:
+        return film_strips(clip_frames(images, spec, limits))
     if len(event) != 3:
-        raise DataError(f"observations of shape {event} have no picture: expected (C, H, W), (H, W) or (D,)")
+        raise DataError(
+            f"observations of shape {event} have no picture: expected (T, C, H, W), (C, H, W), (H, W) or (D,)"
+        )
     note = ""
     if event[0] not in (1, 3):
         images, note = images.mean(axis=2, keepdims=True), f"mean of {event[0]} channels"
     grey_or_colour = np.moveaxis(to_uint8(images, limits=limits), 2, -1)
     return Pictures(np.broadcast_to(grey_or_colour, (*grey_or_colour.shape[:-1], 3)).copy(), full, note)
+
+
+def clip_frames(
+    images: np.ndarray, spec: DataSpec | None = None, limits: tuple[float, float] | None = None
+) -> list[Pictures]:
+    """The T grids of the frames of a grid of clips (R, K, T, C, H, W), all on one scale."""
+    if limits is None:
+        limits = value_limits(images, *((spec.values, spec.levels) if spec is not None else ()))
+    return [as_pictures(images[:, :, step], spec, limits) for step in range(images.shape[2])]
+
+
+def film_strips(frames: Sequence[Pictures], width: int = 4000) -> Pictures:
+    """One grid of T grids: the frames of a cell side by side, made smaller where the whole is wider than `width`."""
+    most = max(16, width // (len(frames) * frames[0].grid.shape[1]))
+    fitted = [enlarge(shrink(frame.grid, most), min(48, most)) for frame in frames]
+    gap = np.full((*fitted[0].shape[:3], 1, 3), PAPER, dtype=np.uint8)
+    joined = [part for frame in fitted for part in (frame, gap)][:-1]
+    return Pictures(np.concatenate(joined, axis=3), frames[0].full, frames[0].note)
 
 
 def _bars(vectors: np.ndarray, limits: tuple[float, float]) -> np.ndarray:
@@ -229,31 +252,24 @@ def save_png(shown: Shown, path: Path, spec: DataSpec | None = None) -> Path:
 
 
 def save_gif(shown: Shown, path: Path, spec: DataSpec | None = None) -> Path:
-    """Write the columns as a movement there and back; each frame has all rows side by side, with their names.
-
-    A row with fewer cells than others rests on its last.
+    """Write what plays. Columns that move: each frame has all rows side by side, with their names; there and back, or
+    forward when the columns are time. Clips: the whole grid, all cells at once, forward.
     """
-    if not shown.moves:
+    if not shown.plays:
         raise DataError(f"{shown.title!r} does not move: save it as PNG")
     from PIL import Image
 
-    pictures = as_pictures(shown.images, spec)
-    last = pictures.full.shape[1] - 1 - pictures.full[:, ::-1].argmax(axis=1)  # (R,) last full cell of each row
-    rows, steps = pictures.full.shape
-    side = min(rows, max(1, round(rows**0.5 * 1.6)))  # wider than high, as screens are
-    lines = -(-rows // side)
-    frames = []
-    for step in (*range(steps), *range(steps - 2, 0, -1)):
-        cells = pictures.grid[np.arange(rows), np.minimum(step, last)]
-        grid = np.zeros((lines * side, *cells.shape[1:]), dtype=np.uint8)
-        grid[:rows] = cells
-        full = (np.arange(lines * side) < rows).reshape(lines, side)
-        frame = Pictures(grid.reshape(lines, side, *cells.shape[1:]), full)
-        frames.append(_draw_frame(frame, shown.rows))
+    if shown.has_clips:
+        frames, turn = _clip_frames(shown, spec), None
+    else:
+        frames = _column_frames(shown, spec)
+        turn = None if shown.moves == "forward" else len(shown.columns) - 1
     palette = _shared_palette(frames)
     frames = [frame.quantize(palette=palette, dither=Image.Dither.NONE) for frame in frames]
     times = [FRAME_MS] * len(frames)
-    times[0] = times[min(steps - 1, len(times) - 1)] = HOLD_MS
+    times[-1 if turn is None else 0] = HOLD_MS  # a rest at each end of the way
+    if turn is not None:
+        times[min(turn, len(times) - 1)] = HOLD_MS
     with replacing(Path(path)) as temporary:
         frames[0].save(
             temporary,
@@ -266,6 +282,36 @@ def save_gif(shown: Shown, path: Path, spec: DataSpec | None = None) -> Path:
             optimize=False,
         )
     return Path(path)
+
+
+def _clip_frames(shown: Shown, spec: DataSpec | None) -> list[Any]:
+    """PIL images of the whole grid at each step of its clips."""
+    frames = clip_frames(shown.images, spec)
+    return [draw_grid(frame, shown.rows, shown.columns, _titled(shown.title, frame.note)) for frame in frames]
+
+
+def _column_frames(shown: Shown, spec: DataSpec | None) -> list[Any]:
+    """PIL images of one column after the other, there and back unless it is time.
+
+    On the way there and back a row with fewer cells than others rests on its last; in time, what is not there is blank.
+    """
+    pictures = as_pictures(shown.images, spec)
+    forward = shown.moves == "forward"
+    last = pictures.full.shape[1] - 1 - pictures.full[:, ::-1].argmax(axis=1)  # (R,) last full cell of each row
+    rows, steps = pictures.full.shape
+    side = min(rows, max(1, round(rows**0.5 * 1.6)))  # wider than high, as screens are
+    lines = -(-rows // side)
+    frames = []
+    for step in range(steps) if forward else (*range(steps), *range(steps - 2, 0, -1)):
+        cells = pictures.grid[np.arange(rows), step if forward else np.minimum(step, last)]
+        grid = np.zeros((lines * side, *cells.shape[1:]), dtype=np.uint8)
+        grid[:rows] = cells
+        if forward:
+            grid[:rows][~pictures.full[:, step]] = BED
+        full = (np.arange(lines * side) < rows).reshape(lines, side)
+        frame = Pictures(grid.reshape(lines, side, *cells.shape[1:]), full)
+        frames.append(_draw_frame(frame, shown.rows))
+    return frames
 
 
 def _draw_frame(pictures: Pictures, names: tuple[str, ...]) -> Any:

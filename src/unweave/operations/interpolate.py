@@ -11,6 +11,7 @@ import pydantic
 from unweave.core.capabilities import Decodes, Encodes
 from unweave.core.codes import Codes
 from unweave.core.config import Config
+from unweave.core.errors import ConfigError
 from unweave.operations._knobs import Names, find_columns, knobs, render_grid
 from unweave.operations._operation import Inputs, Shown, operation
 
@@ -22,6 +23,9 @@ class InterpolateParams(Config):
     """Pictures from one input to the next, both ends included."""
     blocks: Names = ()
     """Blocks or dimensions that move; the others stay as in the first input. Empty: all move."""
+    across: Names = ()
+    """Blocks or dimensions that move downwards while the others move to the right: a grid between the first two inputs.
+    Empty: no such grid."""
 
 
 @operation(InterpolateParams, needs=(Encodes, Decodes), inputs=2, default_inputs=4)
@@ -31,9 +35,14 @@ def interpolate(system: Any, inputs: Inputs, params: InterpolateParams) -> Shown
     From a to b, step t shows the mean of p(x | (1 - t) z_a + t z_b). Four inputs are the corners of a square and fill
     it bilinearly; any other number makes one row for each pair of neighbours. A whole number has no line between two
     values: it changes at the middle.
+
+    With `across`, two parts move by themselves between the first two inputs: step (s, t) has `across` at s, downwards,
+    and `blocks` at t, to the right.
     """
     codes, _ = inputs.codes.flat()
     codes = codes.astype(np.float64)
+    if params.across:
+        return _grid(system, inputs, params, codes[:2])
     if params.blocks:
         moving = find_columns(inputs.codes.blocks, params.blocks)
         kept = codes
@@ -52,6 +61,32 @@ def interpolate(system: Any, inputs: Inputs, params: InterpolateParams) -> Shown
     if params.blocks:
         title += f": {', '.join(params.blocks)} only"
     return Shown(title, render_grid(system, inputs.codes, cells), rows, tuple(f"{step:.2g}" for step in t), moves=True)
+
+
+def _grid(system: Any, inputs: Inputs, params: InterpolateParams, ends: np.ndarray) -> Shown:
+    """Two parts of the code between two inputs, one downwards and one to the right; ends (2, D)."""
+    blocks = inputs.codes.blocks
+    down = find_columns(blocks, params.across)
+    right = find_columns(blocks, params.blocks) if params.blocks else np.setdiff1d(np.arange(ends.shape[1]), down)
+    if len(np.intersect1d(down, right)) or not len(right):
+        raise ConfigError(
+            f"{', '.join(params.across)} cannot move both downwards and to the right: name other blocks in 'across' "
+            "than in 'blocks', and leave something to move to the right"
+        )
+    t = np.linspace(0.0, 1.0, params.steps)
+    line = _line(inputs.codes, ends[0], ends[1], t)
+    cells = np.tile(ends[0], (params.steps, params.steps, 1))
+    cells[:, :, down] = line[:, None, down]
+    cells[:, :, right] = line[None, :, right]
+    first, second = inputs.rows[:2]
+    return Shown(
+        f"Interpolation from #{first} to #{second}: {', '.join(params.blocks) or 'all else'} to the right, "
+        f"{', '.join(params.across)} downwards",
+        render_grid(system, inputs.codes, cells),
+        tuple(f"{step:.2g}" for step in t),
+        tuple(f"{step:.2g}" for step in t),
+        moves=True,
+    )
 
 
 def _line(codes: Codes, start: np.ndarray, end: np.ndarray, t: np.ndarray) -> np.ndarray:

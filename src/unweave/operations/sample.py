@@ -41,8 +41,9 @@ def sample(system: Any, inputs: Inputs, params: SampleParams) -> Shown:
     for knob in fixed:
         columns = list(knob.columns)
         if knob.block.kind == "simplex":
-            categories = np.arange(params.lines) % len(columns)
-            cells[:, :, columns] = np.eye(len(columns))[categories][:, None]
+            count = knob.by_step.shape[1]
+            categories = np.arange(params.lines) % count
+            cells[:, :, columns] = np.tile(np.eye(count)[categories], knob.steps)[:, None]
             words = [f"{knob.name} {category}" for category in categories]
         else:
             cells[:, :, columns] = cells[:, :1, columns]

@@ -64,19 +64,20 @@ def traverse(system: Any, inputs: Inputs, params: TraverseParams) -> Shown:
 
 
 def _places(knob: Knob, reference: Codes, params: TraverseParams) -> np.ndarray:
-    """(K, columns of the knob) the values it takes, one after the other."""
+    """(K, columns of the knob) the values it takes, one after the other; each step of time has its own range."""
     if knob.block.kind == "simplex":
-        return np.eye(len(knob.columns))
-    values = reference.flat()[0][:, knob.columns[0]].astype(np.float64)
+        return np.tile(np.eye(knob.by_step.shape[1]), knob.steps)
+    columns = list(knob.columns)
+    values = reference.flat()[0][:, columns].astype(np.float64)  # (N, columns)
     if knob.block.kind == "discrete":
-        return np.unique(values)[:, None]
+        return np.repeat(np.unique(values)[:, None], len(columns), axis=1)
     steps = np.linspace(params.low, params.high, params.steps) if params.steps > 1 else np.zeros(1)
     if params.unit == "latent":
-        return steps[:, None]
+        return np.repeat(steps[:, None], len(columns), axis=1)
     # The deviation of q(z_d), the mixture of all posteriors: an unused dimension moves as far as its prior.
-    spreads = reference.flat_spread()[:, knob.columns[0]].astype(np.float64)
-    deviation = np.sqrt(values.var() + np.mean(np.nan_to_num(spreads) ** 2))
-    return (values.mean() + steps * deviation)[:, None]
+    spreads = reference.flat_spread()[:, columns].astype(np.float64)
+    deviation = np.sqrt(values.var(axis=0) + np.mean(np.nan_to_num(spreads) ** 2, axis=0))
+    return values.mean(axis=0) + steps[:, None] * deviation
 
 
 def _columns(chosen: tuple[Knob, ...], places: list[np.ndarray], params: TraverseParams) -> tuple[str, ...]:

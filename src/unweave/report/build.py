@@ -7,6 +7,7 @@ import json
 import math
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,12 +15,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unweave.core.codes import Codes
+from unweave.core.dataspec import DataSpec
 from unweave.core.errors import UnweaveError
 from unweave.core.files import write_text
 from unweave.core.score import Score
 from unweave.operations import OPERATIONS, Shown
 from unweave.operations._knobs import knobs
-from unweave.operations._pictures import Pictures, as_pictures, enlarge, grid_png_bytes, shrink, value_limits
+from unweave.operations._pictures import (
+    Pictures,
+    as_pictures,
+    clip_frames,
+    enlarge,
+    film_strips,
+    grid_png_bytes,
+    shrink,
+    value_limits,
+)
 from unweave.report import facts, figures
 
 if TYPE_CHECKING:
@@ -30,6 +41,8 @@ MOST_DIMENSIONS = 24
 """Dimensions shown as traversals and in figures; the report says so when there are more."""
 GAP = 2
 """Pixels between pictures."""
+MOST_WIDE = 1200
+"""Pixels of a line of clips, about as wide as the page."""
 
 
 def write_report(run: Run) -> Path:
@@ -69,7 +82,7 @@ def _context(run: Run) -> dict[str, Any]:
         "system": run.manifest.system,
         "data": dataset.name,
         "card": type(system).card,
-        "observations": "images" if dataset.spec.is_image else "observations",
+        "observations": _called(dataset.spec),
         "facts": _key_facts(run, every, log),
         "dimensions": _dimension_rows(run, shown, codes, rows),
         "dimension_count": len(every),
@@ -128,7 +141,7 @@ def _dimension_rows(run: Run, shown: Sequence[facts.Dimension], codes: Codes, ro
         row = rows[facts.central_row(codes)]
         names = tuple(dimension.name for dimension in shown)
         grid = run.operate("traverse", rows=[int(row)], dims=names, steps=STEPS)
-        pictures = _pictures(grid, run)
+        pictures = _pictures(_middle(grid), run)
         widest = int(pictures.full.sum(axis=1).max())
         for number, dimension in enumerate(shown):
             cells = pictures.grid[number][pictures.full[number]]
@@ -153,8 +166,9 @@ def _pairs(run: Run, codes: Codes, rows: np.ndarray) -> dict[str, Any] | None:
     """Originals over reconstructions of some rows."""
     if not OPERATIONS["reconstruct"].applies_to(run.system()):
         return None
-    chosen = rows[facts.spread_rows(codes, 12, run.manifest.seed)]
-    pictures = _pictures(run.operate("reconstruct", rows=[int(row) for row in chosen], columns=12), run)
+    count = 1 if run.dataset().spec.is_clip else 12  # the frames of a clip fill a line
+    chosen = rows[facts.spread_rows(codes, count, run.manifest.seed)]
+    pictures = _pictures(run.operate("reconstruct", rows=[int(row) for row in chosen], columns=count), run)
     return _image(pictures.grid, f"{len(chosen)} examples above, their reconstructions below", pictures.full)
 
 
@@ -166,17 +180,29 @@ def _samples(run: Run, codes: Codes) -> dict[str, Any] | None:
     fixed = simplexes[0] if simplexes else None
     lines = min(fixed.shape[0], 10) if fixed is not None else 4
     fix = () if fixed is None else (fixed.name,)
-    pictures = _pictures(run.operate("sample", lines=lines, columns=12, seed=run.manifest.seed, fix=fix), run)
-    image = _image(pictures.grid, f"{lines * 12} samples from the prior", pictures.full)
+    columns = 1 if run.dataset().spec.is_clip else 12
+    pictures = _pictures(run.operate("sample", lines=lines, columns=columns, seed=run.manifest.seed, fix=fix), run)
+    image = _image(pictures.grid, f"{lines * columns} samples from the prior", pictures.full)
     return {**image, "fixed": fixed.name if fixed is not None else ""}
+
+
+def _called(spec: DataSpec) -> str:
+    return "images" if spec.is_image else "clips" if spec.is_clip else "observations"
+
+
+def _middle(shown: Shown) -> Shown:
+    """The grid with one frame of each clip, the middle one; other grids as they are."""
+    return replace(shown, images=shown.images[:, :, shown.images.shape[2] // 2]) if shown.has_clips else shown
 
 
 def _pictures(shown: Shown, run: Run) -> Pictures:
     """Pictures small enough for the page: a long side of 64 to 96 pixels."""
     spec = run.dataset().spec
     limits = None
-    if spec.values in ("real", "counts") or not spec.is_image:  # one scale for all grids: that of the data
+    if spec.values in ("real", "counts") or not (spec.is_image or spec.is_clip):  # one scale for all grids: the data's
         limits = value_limits(run.dataset().observations(run.code_rows()[:256]), "real")
+    if shown.has_clips:
+        return film_strips(clip_frames(shown.images, spec, limits), width=MOST_WIDE)
     pictures = as_pictures(shown.images, spec, limits)
     grey = bool((np.ptp(pictures.grid, axis=-1) == 0).all())
     fitted = enlarge(shrink(pictures.grid, 96 if grey else 64), 64)

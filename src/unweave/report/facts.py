@@ -25,7 +25,7 @@ SHUFFLES = 5
 class Dimension:
     """One dimension (or category) of the representation.
 
-    nats:     I(x; z_d)
+    nats:     I(x; z_d); the mean over its steps where it has several
     interval: 95 % interval of it, or None
     known:    factor -> share of the factor's entropy it knows, most first; empty without factors
     """
@@ -46,6 +46,10 @@ def dimensions(codes: Codes, factors: Factors | None, scores: Mapping[str, Score
     nats = quick_information(codes)
     measured, intervals = _measured_information(codes, scores)
     nats.update({name: value for name, value in measured.items() if name in nats})
+    for knob in knobs(codes.blocks):
+        steps = [codes.columns[column] for column in knob.columns]
+        if knob.steps > 1 and all(step in measured for step in steps):
+            nats[knob.name] = float(np.mean([measured[step] for step in steps]))
     shares = knowledge(codes, factors)
     found = []
     for number, knob in enumerate(knobs(codes.blocks)):
@@ -91,12 +95,15 @@ def knowledge(codes: Codes, factors: Factors | None) -> np.ndarray:
 
 
 def _draw(codes: Codes, rng: np.random.Generator) -> np.ndarray:
-    """(N, D) one draw of each row's posterior: a normal where there is a spread, a category's number for a simplex."""
+    """(N, D) one draw of each row's posterior: a normal where there is a spread, a category's number for a simplex.
+
+    Of a dimension with steps of time the first is taken: the factors of a clip say how it begins.
+    """
     values, spreads = codes.flat()[0].astype(np.float64), np.nan_to_num(codes.flat_spread())
     values = values + spreads * rng.standard_normal(values.shape)
     columns = []
     for knob in knobs(codes.blocks):
-        own = values[:, list(knob.columns)]
+        own = values[:, knob.by_step[0]]
         if knob.block.kind == "simplex":
             reached = np.cumsum(own, axis=1) > rng.random((len(own), 1)) * own.sum(axis=1, keepdims=True)
             columns.append(reached.argmax(axis=1).astype(np.float64))

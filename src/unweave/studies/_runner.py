@@ -1,28 +1,21 @@
 """Run a study: train what is missing, go on with what was stopped, score, and write one table.
 
-Each run is a process of its own with its share of the cores. Finished runs are reused, so that a study can be stopped
-and started again at any time.
+Finished runs are reused, so that a study can be stopped and started again at any time.
 """
 
 from __future__ import annotations
 
 import json
-import os
-import shlex
 import statistics
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from unweave.core.errors import UnweaveError
 from unweave.core.files import replacing, write_json, write_text
-from unweave.core.system import SYSTEMS
-from unweave.runs.manifest import environment, read_manifest
+from unweave.runs.manifest import environment
+from unweave.studies._complete import commit, complete_all, threads_each
 from unweave.studies._study import STUDIES, PlannedRun, Study
 
 
@@ -40,22 +33,16 @@ def run_study(
     study = STUDIES[name]
     steps = steps or study.steps
     planned = study.plan(seeds, steps)
-    threads = max(1, (os.cpu_count() or 1) // jobs)
+    threads = threads_each(jobs)
     say(f"{name}: {len(planned)} runs of {steps} steps, {jobs} at a time with {threads} threads each, in {folder}")
-
-    def make(run: PlannedRun) -> None:
-        clock = time.monotonic()
-        complete(run, folder, threads)
-        say(f"{run.name}: done in {time.monotonic() - clock:.0f} s")
-
-    with ThreadPoolExecutor(jobs) as pool:
-        list(pool.map(make, planned))
+    clock = time.monotonic()
+    complete_all(planned, folder, jobs, lambda run: say(f"{run.name}: done after {time.monotonic() - clock:.0f} s"))
     records = [record(run, folder) for run in planned]
     command = f"unweave study {name} --seeds {seeds} --steps {steps} --jobs {jobs}"
     result = {
         "study": name,
         "command": command,
-        "commit": _commit(),
+        "commit": commit(),
         "date": datetime.now(timezone.utc).strftime("%Y-%m-%d"),
         "environment": environment(),
         "runs": records,
@@ -67,43 +54,6 @@ def run_study(
     for run in planned:
         write_text(out / "logs" / f"{run.name}.csv", (folder / run.name / "log.csv").read_text(encoding="utf-8"))
     return out / "results.md"
-
-
-def complete(run: PlannedRun, folder: Path, threads: int) -> None:
-    """Train (or resume) and score one run in a process of its own, unless that has been done."""
-    path = folder / run.name
-    if (path / "run.json").exists():
-        _require_same(run, path)
-    if (path / "scores.json").exists():
-        return
-    if (path / "run.json").exists():
-        _command(path, threads, "resume", str(path), "--quiet")
-    else:
-        settings = {**run.settings, **{f"data.{key}": value for key, value in run.data_settings.items()}}
-        words = [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
-        preset = ["--preset", run.preset] if run.preset else []
-        options = ["--seed", str(run.seed), "--threads", str(threads), "--quiet", "--run", str(path)]
-        _command(path, threads, "train", run.system, "--data", run.data, *preset, *words, *options)
-    _command(path, threads, "evaluate", str(path), "--quiet")
-
-
-def _require_same(run: PlannedRun, path: Path) -> None:
-    """A run of an earlier plan must not be counted as one of this."""
-    found = read_manifest(path)
-    cls = SYSTEMS[run.system].config_class
-    expected = cls.preset(run.preset).override(run.settings).to_dict()
-    if (found.system, found.data, found.seed, found.settings) != (run.system, run.data, run.seed, expected):
-        raise UnweaveError(
-            f"{path} holds a run with other settings than the study plans: move it, or choose another --folder"
-        )
-
-
-def _command(path: Path, threads: int, *words: str) -> None:
-    env = {**os.environ, "OMP_NUM_THREADS": str(threads), "LOKY_MAX_CPU_COUNT": str(threads)}
-    done = subprocess.run([sys.executable, "-m", "unweave.cli", *words], capture_output=True, text=True, env=env)
-    if done.returncode:
-        last = (done.stderr.strip().splitlines() or ["no message"])[-1]
-        raise UnweaveError(f"`unweave {shlex.join(words)}` failed: {last}; mend it, then start the study again")
 
 
 def record(run: PlannedRun, folder: Path) -> dict[str, Any]:
@@ -193,8 +143,3 @@ def _spread(values: Iterable[float]) -> str:
 
 def _markdown(head: list[str], rows: list[list[str]]) -> list[str]:
     return [f"| {' | '.join(cells)} |" for cells in (head, ["---"] * len(head), *rows)]
-
-
-def _commit() -> str:
-    done = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True)
-    return done.stdout.strip() or "unknown"

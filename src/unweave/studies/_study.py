@@ -18,6 +18,7 @@ class PlannedRun:
     preset:        where the settings start from
     settings:      changes by dotted name
     data_settings: settings of the data source
+    split:         settings of `unweave.data.Split`
     seed:          seed of every random number
     """
 
@@ -28,6 +29,7 @@ class PlannedRun:
     preset: str | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
     data_settings: Mapping[str, Any] = field(default_factory=dict)
+    split: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def name(self) -> str:

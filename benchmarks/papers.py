@@ -1,0 +1,173 @@
+"""ML-VAE and the structured model on MNIST with the papers' networks: `unweave train` beside a loop written by hand.
+
+    UNWEAVE_DATA=folder python benchmarks/papers.py
+
+The loop by hand is plain PyTorch without anything of this library: same layers, same sizes, same batches of bytes
+turned into floats at each step, Adam, no logging and no checkpoints. Both train in turn, in one run, on one thread; the
+table has the ratio of steps per second. Then memory: the peak of a long run is that of a short one.
+
+Needs MNIST; without its files random images of the same shape take their place (the work is the same).
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import resource
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import binary_cross_entropy_with_logits, log_softmax, one_hot, softplus
+
+from unweave.core.errors import DataError
+from unweave.data import DataSet, from_arrays, load
+from unweave.runs import train
+
+STEPS, WARM, ROUNDS = 250, 50, 5
+GROUPS, MEMBERS = 10, 64  # preset paper of mlvae: batches of 640
+BATCH, LABELLED, ALPHA, TEMPERATURE = 100, 50, 50.0, 0.66  # preset paper of structured, half of it labelled
+
+
+def data() -> DataSet:
+    try:
+        return load("mnist")
+    except DataError:
+        rng = np.random.default_rng(0)
+        images = rng.integers(0, 256, (60_000, 1, 28, 28), dtype=np.uint8)
+        return from_arrays(images, factors=rng.integers(0, 10, 60_000), names=("digit",))
+
+
+def timed(batches: Iterator[Callable[[], Tensor]], optimiser: torch.optim.Optimizer) -> float:
+    """Steps per second of a loop by hand, from step WARM to the last."""
+    for step, loss in enumerate(itertools.islice(batches, STEPS)):
+        if step == WARM:
+            began = time.perf_counter()
+        optimiser.zero_grad()
+        loss().backward()
+        optimiser.step()
+    return (STEPS - WARM) / (time.perf_counter() - began)
+
+
+def kl_normal(mean: Tensor, log_variance: Tensor) -> Tensor:
+    return 0.5 * (log_variance.exp() + mean**2 - 1 - log_variance).sum(-1)
+
+
+def mlvae_by_hand(images: np.ndarray, labels: np.ndarray) -> float:
+    encoder = nn.Sequential(nn.Linear(784, 500), nn.Tanh())
+    content, style = nn.Linear(500, 20), nn.Linear(500, 20)
+    decoder = nn.Sequential(nn.Linear(20, 500), nn.Tanh(), nn.Linear(500, 2 * 784))
+    modules = nn.ModuleList([encoder, content, style, decoder])
+    rng = np.random.default_rng(0)
+    members = [np.flatnonzero(labels == digit) for digit in range(GROUPS)]
+
+    def batches() -> Iterator[Callable[[], Tensor]]:
+        while True:
+            rows = np.concatenate([each[rng.choice(len(each), MEMBERS, replace=False)] for each in members])
+            x = torch.from_numpy(images[rows].astype(np.float32) / np.float32(255)).flatten(1)
+            yield lambda x=x: loss(x)
+
+    def loss(x: Tensor) -> Tensor:
+        h = encoder(x)
+        mean, log_variance = content(h).chunk(2, -1)
+        precision = torch.exp(-log_variance).view(GROUPS, MEMBERS, 10)
+        variance = 1 / precision.sum(1)
+        group_mean = variance * (precision * mean.view(GROUPS, MEMBERS, 10)).sum(1)
+        spread = variance.sqrt().repeat_interleave(MEMBERS, 0)
+        c = group_mean.repeat_interleave(MEMBERS, 0) + spread * torch.randn(len(x), 10)
+        style_mean, style_log_variance = style(h).chunk(2, -1)
+        s = style_mean + torch.exp(style_log_variance / 2) * torch.randn(len(x), 10)
+        m, raw = decoder(torch.cat([c, s], -1)).chunk(2, -1)
+        std = 1e-3 + softplus(raw + 0.54)
+        log_likelihood = (-0.5 * ((x - m) / std) ** 2 - std.log() - 0.5 * math.log(2 * math.pi)).sum(-1)
+        costs = kl_normal(style_mean, style_log_variance).sum() - log_likelihood.sum()
+        return (costs + kl_normal(group_mean, variance.log()).sum()) / GROUPS
+
+    return timed(batches(), torch.optim.Adam(modules.parameters(), lr=1e-3))
+
+
+def structured_by_hand(images: np.ndarray, labels: np.ndarray) -> float:
+    def dense(inputs: int, outputs: int) -> nn.Sequential:
+        return nn.Sequential(nn.Linear(inputs, 500), nn.ReLU(), nn.Linear(500, 500), nn.ReLU(), nn.Linear(500, outputs))
+
+    classifier, decoder = dense(784, 10), dense(20, 784)
+    trunk = nn.Sequential(nn.Linear(784, 500), nn.ReLU(), nn.Linear(500, 500), nn.ReLU())
+    of_features, of_class, head = nn.Linear(500, 500), nn.Linear(10, 500, bias=False), nn.Linear(500, 20)
+    modules = nn.ModuleList([classifier, decoder, trunk, of_features, of_class, head])
+    rng = np.random.default_rng(0)
+
+    def batches() -> Iterator[Callable[[], Tensor]]:
+        while True:
+            rows = rng.permutation(len(images))[:BATCH]
+            x = torch.from_numpy(images[rows].astype(np.float32) / np.float32(255)).flatten(1)
+            y = torch.from_numpy(labels[rows[:LABELLED]].astype(np.int64))
+            yield lambda x=x, y=y: loss(x, y)
+
+    def density(logits: Tensor, log_value: Tensor) -> Tensor:
+        scaled = logits - TEMPERATURE * log_value
+        return (logits - (TEMPERATURE + 1) * log_value).sum(-1) - 10 * scaled.logsumexp(-1)
+
+    def loss(x: Tensor, y: Tensor) -> Tensor:
+        log_q = log_softmax(classifier(x), -1)
+        noise = -torch.log(-torch.log(torch.rand(BATCH - LABELLED, 10).clamp(1e-20, 1 - 1e-7)))
+        drawn = ((log_q[LABELLED:] + noise) / TEMPERATURE).softmax(-1)
+        value = torch.cat([one_hot(y, 10).float(), drawn])
+        mean, log_variance = head(torch.relu(of_features(trunk(x)) + of_class(value))).chunk(2, -1)
+        std = torch.exp(log_variance / 2)
+        noise = torch.randn_like(mean)
+        z = mean + std * noise
+        ratio = (0.5 * z**2 - 0.5 * noise**2 - std.log()).sum(-1)  # log q(z|x,y) - log p(z)
+        costs = (
+            binary_cross_entropy_with_logits(decoder(torch.cat([value, z], -1)), x, reduction="none").sum(-1) + ratio
+        )
+        uniform = torch.full((10,), -math.log(10))
+        log_value = drawn.clamp(min=1e-30).log()
+        free = density(log_q[LABELLED:], log_value) - density(uniform, log_value)
+        known = -log_q[:LABELLED].gather(1, y[:, None]).squeeze(1)
+        return (costs.sum() + free.sum() + math.log(10) * LABELLED + ALPHA * known.sum()) / BATCH
+
+    return timed(batches(), torch.optim.Adam(modules.parameters(), lr=1e-3))
+
+
+def ours(name: str, dataset: DataSet, settings: dict, steps: int = STEPS) -> float:
+    """Steps per second of `unweave.train` with log and checkpoints, from its own log."""
+    with tempfile.TemporaryDirectory() as folder:
+        settings = {**settings, "training.steps": steps}
+        run = train(
+            name, dataset, preset="paper", settings=settings, run=Path(folder) / "run", threads=1, progress=False,
+            log_every=WARM,
+        )  # fmt: skip
+        log = run.log()
+    first = list(log["step"]).index(WARM)
+    return (log["step"][-1] - WARM) / (log["seconds"][-1] - log["seconds"][first])
+
+
+def main() -> None:
+    torch.set_num_threads(1)
+    dataset = data()
+    images = np.round(255 * dataset.observations(np.arange(len(dataset)))).astype(np.uint8)
+    labels = dataset.factors.column("digit").astype(np.int64)
+    pairs = {
+        "mlvae": (mlvae_by_hand, {}),
+        "structured": (structured_by_hand, {"labels": 3000, "rho": LABELLED / BATCH, "alpha": ALPHA}),
+    }
+    for name, (by_hand, settings) in pairs.items():
+        rounds = [(by_hand(images, labels), ours(name, dataset, settings)) for _ in range(ROUNDS)]
+        ratios = [mine / plain for plain, mine in rounds]
+        print(f"{name:<10} by hand {statistics.median(p for p, _ in rounds):6.1f} steps/s, ours / by hand "
+              f"{statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})", flush=True)  # fmt: skip
+    for name, (_, settings) in pairs.items():
+        ours(name, dataset, settings, steps=100)
+        short = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        ours(name, dataset, settings, steps=1500)
+        long = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        print(f"{name:<10} peak memory after 100 steps {short / 1024:.0f} MB, after 1,500 more {long / 1024:.0f} MB")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,131 @@
+"""Make planned runs complete: train what is missing, go on with what was stopped, reuse what is finished.
+
+Each run is a process of its own with its share of the cores.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from pathlib import Path
+from typing import Any
+
+from unweave.core.errors import UnweaveError
+from unweave.core.system import SYSTEMS
+from unweave.data import Split, source
+from unweave.runs.checkpoint import checkpoint_step
+from unweave.runs.manifest import read_manifest
+from unweave.studies._study import PlannedRun
+
+
+def complete_all(
+    planned: Sequence[PlannedRun],
+    folder: Path,
+    jobs: int,
+    done: Callable[[PlannedRun], None],
+    score: bool = True,
+) -> None:
+    """Complete all runs, `jobs` at a time; after a failure or an interrupt no further run is started."""
+    threads = threads_each(jobs)
+    pool = ThreadPoolExecutor(jobs)
+    try:
+        working = {pool.submit(complete, run, folder, threads, score): run for run in planned}
+        for future in as_completed(working):
+            future.result()
+            done(working[future])
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def threads_each(jobs: int) -> int:
+    return max(1, (os.cpu_count() or 1) // jobs)
+
+
+def complete(run: PlannedRun, folder: Path, threads: int, score: bool = True) -> None:
+    """Train (or resume) one run in a process of its own, and score it, unless that has been done."""
+    path = folder / run.name
+    if (path / "run.json").exists():
+        require_same(run, path)
+    if score and (path / "scores.json").exists():
+        return
+    if (path / "run.json").exists():
+        if not is_finished(path):
+            _command(path, threads, "resume", str(path), "--quiet")
+    else:
+        settings = {**run.settings, **{f"data.{key}": value for key, value in run.data_settings.items()}}
+        settings |= {f"split.{key}": value for key, value in run.split.items()}
+        words = [word for key, value in settings.items() for word in ("--set", f"{key}={_written(value)}")]
+        preset = ["--preset", run.preset] if run.preset else []
+        options = ["--seed", str(run.seed), "--threads", str(threads), "--quiet", "--run", str(path)]
+        _command(path, threads, "train", run.system, "--data", run.data, *preset, *words, *options)
+    if score:
+        _command(path, threads, "evaluate", str(path), "--quiet")
+
+
+def is_finished(path: Path) -> bool:
+    """Whether the run at `path` has its final weights, of as many steps as its settings say."""
+    weights = path / "weights.safetensors"
+    if not (path / "run.json").exists() or not weights.exists():
+        return False
+    return checkpoint_step(weights) >= read_manifest(path).settings["training"]["steps"]
+
+
+def require_same(run: PlannedRun, path: Path) -> None:
+    """A run of an earlier plan must not be counted as one of this."""
+    found = read_manifest(path)
+    settings = SYSTEMS[run.system].config_class.preset(run.preset).override(run.settings).to_dict()
+    data = source(run.data, **run.data_settings)
+    expected = {
+        "system": run.system,
+        "seed": run.seed,
+        "settings": settings,
+        "data": data.name,
+        "data_settings": data.to_dict(),
+        "split": Split().override(run.split).to_dict(),
+    }
+    other = [name.replace("_", " ") for name, value in expected.items() if getattr(found, name) != value]
+    if other:
+        raise UnweaveError(
+            f"{path} holds a run with other settings than are planned ({', '.join(other)}): move it, or choose another "
+            "--folder"
+        )
+
+
+def _written(value: Any) -> str:
+    """A setting as the command line reads it."""
+    return str(value) if isinstance(value, str) or value is None else json.dumps(value, default=str)
+
+
+def _command(path: Path, threads: int, *words: str) -> None:
+    env = {**os.environ, "OMP_NUM_THREADS": str(threads), "LOKY_MAX_CPU_COUNT": str(threads)}
+    done = subprocess.run([sys.executable, "-m", "unweave.cli", *words], capture_output=True, text=True, env=env)
+    if done.returncode:
+        last = (done.stderr.strip().splitlines() or ["no message"])[-1]
+        raise UnweaveError(f"`unweave {shlex.join(words)}` failed: {last}; mend it, then start the same command again")
+
+
+@functools.cache
+def commit() -> str:
+    """The commit this library is at, marked when its source differs from it; the version where it is not in git."""
+    here = Path(__file__).resolve().parents[1]
+    if _git(here, "ls-files", "--error-unmatch", "__init__.py") is None:
+        from unweave.runs.manifest import environment
+
+        return f"version {environment()['unweave']}"
+    changed = _git(here, "status", "--porcelain", "--", ".")
+    return (_git(here, "rev-parse", "--short", "HEAD") or "unknown") + (" with changes" if changed else "")
+
+
+def _git(folder: Path, *words: str) -> str | None:
+    """What git prints, None when it fails or is not installed."""
+    try:
+        done = subprocess.run(["git", "-C", str(folder), *words], capture_output=True, text=True)
+    except OSError:
+        return None
+    return done.stdout.strip() if done.returncode == 0 else None
