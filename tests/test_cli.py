@@ -159,7 +159,7 @@ def test_codes_of_any_model(tmp_path, capsys):
 
 
 def test_no_traceback_in_a_process_of_its_own(tmp_path):
-    words = [sys.executable, "-m", "unweave.cli", "train", "vae", "--data", str(tmp_path)]
+    words = [sys.executable, "-m", "unweave", "train", "vae", "--data", str(tmp_path)]
     done = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 2
     assert done.stderr.startswith("error: ")

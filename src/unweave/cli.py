@@ -352,8 +352,10 @@ def demo(folder: Path, steps: int) -> None:
 
 
 def _typed() -> str:
-    """How this command is called here: by its name where the shell finds it, else by its path."""
-    return "unweave" if shutil.which("unweave") else sys.argv[0]
+    """How this command is called here: by its name where the shell finds it, else as it was called."""
+    if shutil.which("unweave"):
+        return "unweave"
+    return "python -m unweave" if sys.argv[0].endswith("__main__.py") else sys.argv[0]
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -377,7 +379,3 @@ def main(arguments: list[str] | None = None) -> None:
 def _stop(line: str, code: int) -> None:
     print(" ".join(line.split()), file=sys.stderr)
     sys.exit(code)
-
-
-if __name__ == "__main__":
-    main()

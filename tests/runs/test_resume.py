@@ -31,7 +31,7 @@ def assert_same(first, second):
         assert first[name].tobytes() == second[name].tobytes(), name
 
 
-TRAIN = [sys.executable, "-m", "unweave.cli", "train", "factorvae", "--data", "digits", "--quiet", "--threads", "1"]
+TRAIN = [sys.executable, "-m", "unweave", "train", "factorvae", "--data", "digits", "--quiet", "--threads", "1"]
 SETTINGS = ["nets.hidden=[16]", "training.steps=60", "training.batch_size=16", "discriminator.width=16"]
 
 SLOW_DISK = """
@@ -67,7 +67,7 @@ def test_killed_and_resumed_equals_never_interrupted(tmp_path):
     assert child.wait() == -signal.SIGKILL
     assert not (cut / "weights.safetensors").exists()  # it was indeed killed before the end
 
-    subprocess.run([sys.executable, "-m", "unweave.cli", "resume", str(cut), "--quiet"], check=True, timeout=120)
+    subprocess.run([sys.executable, "-m", "unweave", "resume", str(cut), "--quiet"], check=True, timeout=120)
     assert_same(weights(whole), weights(cut))
 
 

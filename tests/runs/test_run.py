@@ -77,7 +77,7 @@ def test_ctrl_c_says_how_to_go_on(tmp_path):
         "nets.hidden=[16]",
         "--quiet",
     ]
-    command = [sys.executable, "-m", "unweave.cli", *words, "--threads", "1", "--run", str(tmp_path / "run")]
+    command = [sys.executable, "-m", "unweave", *words, "--threads", "1", "--run", str(tmp_path / "run")]
     child = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     deadline = time.monotonic() + 100
     while not (tmp_path / "run" / "log.csv").exists():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import platform
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -84,3 +85,8 @@ def environment() -> dict[str, str]:
         except PackageNotFoundError:
             found[name] = "not installed as a package"
     return found
+
+
+def usable_cores() -> int:
+    """The cores this process may use: fewer than the machine has in a container or under `taskset`."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

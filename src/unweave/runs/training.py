@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import logging
-import os
 import shutil
 import time
 import warnings
@@ -29,7 +28,7 @@ from unweave.data._check import check_observations, check_values
 from unweave.runs.batches import Batches
 from unweave.runs.checkpoint import checkpoint_step, load_optimisers, load_weights, save_checkpoint, save_weights
 from unweave.runs.log import TrainingLog
-from unweave.runs.manifest import Manifest, environment, read_manifest
+from unweave.runs.manifest import Manifest, environment, read_manifest, usable_cores
 from unweave.runs.progress import bar
 from unweave.runs.run import Run
 
@@ -188,8 +187,7 @@ def _create(folder: Path, manifest: Manifest) -> bool:
 
 def sensible_threads() -> int:
     """The cores this process may use, at most 8: small networks do not gain from more."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(1, min(cores, 8))
+    return min(usable_cores(), 8)
 
 
 def choose_device(device: str) -> str:

@@ -20,7 +20,7 @@ from unweave.core.errors import UnweaveError
 from unweave.core.system import SYSTEMS
 from unweave.data import Split, source
 from unweave.runs.checkpoint import checkpoint_step
-from unweave.runs.manifest import read_manifest
+from unweave.runs.manifest import read_manifest, usable_cores
 from unweave.studies._study import PlannedRun
 
 
@@ -44,7 +44,7 @@ def complete_all(
 
 
 def threads_each(jobs: int) -> int:
-    return max(1, (os.cpu_count() or 1) // jobs)
+    return max(1, usable_cores() // jobs)
 
 
 def complete(run: PlannedRun, folder: Path, threads: int, score: bool = True) -> None:
@@ -104,7 +104,7 @@ def _written(value: Any) -> str:
 
 def _command(path: Path, threads: int, *words: str) -> None:
     env = {**os.environ, "OMP_NUM_THREADS": str(threads), "LOKY_MAX_CPU_COUNT": str(threads)}
-    done = subprocess.run([sys.executable, "-m", "unweave.cli", *words], capture_output=True, text=True, env=env)
+    done = subprocess.run([sys.executable, "-m", "unweave", *words], capture_output=True, text=True, env=env)
     if done.returncode:
         last = (done.stderr.strip().splitlines() or ["no message"])[-1]
         raise UnweaveError(f"`unweave {shlex.join(words)}` failed: {last}; mend it, then start the same command again")

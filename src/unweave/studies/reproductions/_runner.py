@@ -6,7 +6,6 @@ Finished runs and measurements are reused, so that a reproduction can be stopped
 from __future__ import annotations
 
 import math
-import os
 import shlex
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -17,7 +16,7 @@ from typing import Any
 
 from unweave.core.errors import DataError, UnweaveError, unknown_name
 from unweave.core.files import replacing, write_text
-from unweave.runs.manifest import environment
+from unweave.runs.manifest import environment, usable_cores
 from unweave.runs.progress import bar
 from unweave.studies._complete import commit, complete_all, is_finished, threads_each
 from unweave.studies._study import PlannedRun
@@ -79,7 +78,7 @@ def run_reproduction(
         "date": _today(),
         "seconds": {"command": round(time.monotonic() - clock, 1)},
         "jobs": jobs,
-        "cores": os.cpu_count(),
+        "cores": usable_cores(),
         "environment": environment(),
         "claims": [{**record, "command": shlex.join(command)} for record in records],
         "figures": drawn,
