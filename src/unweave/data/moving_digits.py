@@ -17,6 +17,9 @@ from unweave.data.digits import Digits
 from unweave.data.mnist import FILES
 
 COLOURS = ("red", "green")
+GRID, SIDE = 64, 28
+"""Digits of 28 x 28 pixels move over 64 x 64, a whole number of pixels each step. Smaller frames are means of these, so
+that a digit moves by half pixels there and its motion stays as predictable."""
 SMALL_TRAIN = 1400
 """Of scikit-learn's 1,797 digits the first so many are `train`, the other 397 `test`; they come without a split."""
 
@@ -24,9 +27,11 @@ SMALL_TRAIN = 1400
 class MovingDigits(DataSource):
     """Clips (T, 3, size, size): a red digit and a green one move straight on and are thrown back by the borders.
 
-    Along each axis, with the free way L = size - side of the digit, start s and velocity v, the digit's near edge is at
+    Along each axis of 64 pixels, with the free way L = 64 - 28, start s and velocity v, the digit's near edge is at
 
         p_t = round( L - | (s + v t) mod 2L  -  L | ),      t = 0 .. T - 1.
+
+    Frames of 32 pixels are means over 2 x 2 of these.
     """
 
     name: ClassVar[str] = "moving_digits"
@@ -72,16 +77,16 @@ class MovingDigits(DataSource):
     def load(self) -> DataSet:
         """The data set; clips are made when they are read."""
         digits, resize, note = self._digits()
-        side = self.size * 28 // 64
-        free, fastest = self.size - side, self.speed * self.size
+        pixel = self.size / GRID  # of a pixel of the grid, in pixels of the frame
+        fastest = self.speed * GRID
         # Row n of one long stream: clip n does not depend on how many there are. Train and test have streams apart.
         stream = np.random.default_rng([self.seed, ("train", "test").index(self.split)])
         drawn = stream.random((self.clips, len(COLOURS), 5))
         which = (drawn[..., 0] * len(digits)).astype(np.int64)  # (N, 2) rows of `digits`
-        start = free * drawn[..., 1:3]  # (N, 2, 2) plane; x, y
+        start = (GRID - SIDE) * drawn[..., 1:3]  # (N, 2, 2) plane; x, y
         velocity = fastest * (2 * drawn[..., 3:] - 1)
         assert digits.factors is not None
-        table = np.concatenate([digits.factors.values[which], start, velocity], axis=2)  # (N, 2, 5)
+        table = np.concatenate([digits.factors.values[which], pixel * start, pixel * velocity], axis=2)  # (N, 2, 5)
         kinds: tuple[FactorKind, ...] = ("discrete", "continuous", "continuous", "continuous", "continuous")
         return DataSet(
             self.name,
@@ -93,22 +98,21 @@ class MovingDigits(DataSource):
                 kinds * len(COLOURS),
                 (tuple("0123456789"), None, None, None, None) * len(COLOURS),
             ),
-            (note, f"one digit red, one green; velocities up to {fastest:g} pixels a step along each axis"),
+            (note, f"one digit red, one green; velocities up to {pixel * fastest:g} pixels a step along each axis"),
         )
 
-    def _digits(self) -> tuple[DataSet, np.ndarray, str]:
-        """The digits, the matrix R that makes R image R^T as large as wanted, and which digits they are."""
+    def _digits(self) -> tuple[DataSet, np.ndarray | None, str]:
+        """The digits, the matrix R that makes R image R^T as large as wanted (none needed: None), which they are."""
         part = {"train": "train", "test": "t10k"}[self.split]
         there = all(find(name, FILES.folder) for name in FILES.checksums if name.startswith(part))
         if self.digits == "mnist" or (self.digits == "auto" and there):
-            digits, resize = FILES.load(self.split, "unit", 28), _averaging(28, 64 // self.size)
-            return digits, resize, f"digits of MNIST ({self.split}: {len(digits):,})"
+            digits = FILES.load(self.split, "unit", SIDE)
+            return digits, None, f"digits of MNIST ({self.split}: {len(digits):,})"
         small = Digits().load()
         first, last = (0, SMALL_TRAIN) if self.split == "train" else (SMALL_TRAIN, len(small))
-        side = self.size * 28 // 64
         return (
             small.take(np.arange(first, last)),
-            _interpolating(8, side * 20 // 28, side),  # MNIST's digits, too, fill 20 pixels of 28
+            _interpolating(8, 20, SIDE),  # MNIST's digits, too, fill 20 pixels of 28
             f"scikit-learn's digits enlarged ({self.split}: {last - first:,})"
             + ("; MNIST's files are not in the cache folder" if self.digits == "auto" else ""),
         )
@@ -119,7 +123,7 @@ class _Read:
     """rows (n,) -> (n, T, 3, S, S) float32; `which` (N, 2), `start` and `velocity` (N, 2, 2) are those of all clips."""
 
     digits: DataSet
-    resize: np.ndarray
+    resize: np.ndarray | None
     which: np.ndarray
     start: np.ndarray
     velocity: np.ndarray
@@ -127,16 +131,18 @@ class _Read:
     size: int
 
     def __call__(self, rows: np.ndarray) -> np.ndarray:
-        side = len(self.resize)
-        small = self.digits.observations(self.which[rows].ravel())[:, 0]
-        pictures = np.minimum(self.resize @ small @ self.resize.T, 1)  # a mean of ones may round to above one
-        pictures = pictures.reshape(len(rows), len(COLOURS), side, side)
-        corner = np.rint(places(self.start[rows], self.velocity[rows], self.steps, self.size - side)).astype(np.int64)
-        clips = np.zeros((len(rows), self.steps, 3, self.size, self.size), dtype=np.float32)
-        # windows[..., y, x] is the square of a digit with its corner there: a view, so that writing fills the clips.
-        windows = np.lib.stride_tricks.sliding_window_view(clips, (side, side), axis=(-2, -1), writeable=True)
+        pictures = self.digits.observations(self.which[rows].ravel())[:, 0]
+        if self.resize is not None:
+            pictures = np.minimum(self.resize @ pictures @ self.resize.T, 1)  # a mean of ones may round to above one
+        pictures = pictures.reshape(len(rows), len(COLOURS), SIDE, SIDE)
+        corner = np.rint(places(self.start[rows], self.velocity[rows], self.steps, GRID - SIDE)).astype(np.int64)
+        planes = np.zeros((len(rows), self.steps, len(COLOURS), GRID, GRID), dtype=np.float32)
+        # windows[..., y, x] is the square of a digit with its corner there: a view, so that writing fills the planes.
+        windows = np.lib.stride_tricks.sliding_window_view(planes, (SIDE, SIDE), axis=(-2, -1), writeable=True)
         clip, step, plane = np.ogrid[: len(rows), : self.steps, : len(COLOURS)]
         windows[clip, step, plane, corner[..., 1], corner[..., 0]] = pictures[:, None]
+        clips = np.zeros((len(rows), self.steps, 3, self.size, self.size), dtype=np.float32)
+        clips[:, :, : len(COLOURS)] = _halved(planes) if self.size < GRID else planes
         return clips
 
 
@@ -146,9 +152,10 @@ def places(start: np.ndarray, velocity: np.ndarray, steps: int, free: float) -> 
     return free - np.abs((start[:, None] + velocity[:, None] * time) % (2 * free) - free)
 
 
-def _averaging(length: int, factor: int) -> np.ndarray:
-    """(length / factor, length): means of `factor` neighbours."""
-    return np.repeat(np.eye(length // factor, dtype=np.float32), factor, axis=1) / np.float32(factor)
+def _halved(planes: np.ndarray) -> np.ndarray:
+    """(..., S / 2, S / 2) means over 2 x 2 pixels of (..., S, S)."""
+    rows = planes[..., ::2, :] + planes[..., 1::2, :]
+    return np.minimum((rows[..., ::2] + rows[..., 1::2]) / 4, 1)
 
 
 def _interpolating(length: int, inner: int, outer: int) -> np.ndarray:
