@@ -57,6 +57,21 @@ def test_mask_takes_known_rows_and_draws_the_others():
     assert torch.equal(q.site("y").mask, known)
 
 
+def test_a_partly_observed_category_has_the_same_log_probability_in_the_other_program():
+    """Labelled rows are scored as categories, drawn rows by the Concrete density, in q and in p."""
+    torch.manual_seed(2)
+    logits = torch.randn(4, 3)
+    known = torch.tensor([True, False, True, False])
+    q = Trace({"y": Given(torch.eye(3)[[0, 0, 2, 0]], known)}, rows=4)
+    y = q.sample("y", Concrete(0.7, logits))
+    p = Trace(q.as_given(), rows=4)
+    assert torch.equal(p.sample("y", Concrete(0.7, logits)), y)
+    torch.testing.assert_close(p.log_prob("y"), q.log_prob("y"))
+    log_pi = logits.log_softmax(-1)
+    torch.testing.assert_close(q.log_prob("y")[known], torch.stack([log_pi[0, 0], log_pi[2, 2]]))
+    torch.testing.assert_close(q.log_prob("y")[~known], Concrete(0.7, logits).log_prob(y)[~known])
+
+
 def test_nan_in_unknown_rows_reaches_neither_value_nor_gradient():
     mean = torch.zeros(2, 1, requires_grad=True)
     given = Given(torch.tensor([[1.0], [float("nan")]]), torch.tensor([True, False]))

@@ -188,6 +188,18 @@ def test_enumerated_bounds_tend_to_quadrature(name):
         assert elbo.supervision[b].item() == 0
 
 
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_enumerated_bound_is_unbiased_with_one_draw_of_each_value(name):
+    """Also where a variable that is drawn comes before the enumerated one; a ratio of sums would lie far above."""
+    count = 20_000
+    for b in range(len(X)):
+        q, p = traces(name, samples=None, repeats=1, x=X[b].expand(count, 2))
+        values = self_normalised_bound(q, p).bound
+        error = float(values.std() / count**0.5)
+        assert error < 0.1
+        assert float(values.mean()) == pytest.approx(float(exact(name, b)[0]), abs=4 * error)
+
+
 def test_enumeration_is_the_sum_over_the_classes_by_loops():
     """With q(y|x) q(z|x,y) and one z for each class: sum_y q(y|x) [log p(x,y,z_y) - log q(y|x) - log q(z_y|x,y)]."""
     q, p = traces("label_first", samples=None, repeats=1)

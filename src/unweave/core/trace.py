@@ -12,7 +12,7 @@ from __future__ import annotations
 import enum
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import torch
@@ -41,12 +41,15 @@ class Given:
     reused:     True for the latent value of another trace, False for an observation
     enumerated: True when the S samples are the values of a discrete variable one after the other, each (S, B, K)
                 one-hot or (S, B) whole numbers, in place of draws
+    observed:   (B,) bool, of a value that is there for all rows: which of them were observed, where the others were
+                drawn by another trace. None: all alike
     """
 
     value: Tensor
     mask: Tensor | None = None
     reused: bool = False
     enumerated: bool = False
+    observed: Tensor | None = None
 
     @property
     def provenance(self) -> Provenance:
@@ -126,7 +129,9 @@ class Trace:
                 mask = given.mask.reshape(given.mask.shape + (1,) * len(distribution.event_shape))
                 # Unknown rows may hold anything, NaN included: `where` takes nothing from them.
                 value = torch.where(mask, value, self._draw(distribution))
-            site = Site(name, distribution, value, given.provenance, given.mask)
+            site = Site(
+                name, distribution, value, given.provenance, given.observed if given.mask is None else given.mask
+            )
         self._sites[name] = site
         return site.value
 
@@ -142,7 +147,7 @@ class Trace:
                 f"site {name!r} looks for its part of a value given for {numbered[1]!r}, which has shape "
                 f"{tuple(whole.value.shape)}: give (batch, steps, *event) with more than {step} steps"
             )
-        return Given(whole.value.select(axis, step), whole.mask, whole.reused, whole.enumerated)
+        return replace(whole, value=whole.value.select(axis, step))
 
     def _draw(self, distribution: Distribution) -> Tensor:
         if not distribution.batch_shape and self.rows is not None:
@@ -231,6 +236,7 @@ class Trace:
                 site.value,
                 reused=site.provenance is not Provenance.OBSERVED,
                 enumerated=site.provenance is Provenance.ENUMERATED,
+                observed=site.mask,
             )
             for name, site in self._sites.items()
         }

@@ -61,15 +61,20 @@ def log_shares(q: Trace) -> Tensor:
 def self_normalised_bound(q: Trace, p: Trace) -> Estimate:
     r"""Equation 8 without its alpha, and eq. 7, which alpha weighs.
 
-        bound       = sum_s v^s log p(x, y, z^s) / q(y, z^s | x)  +  sum_s r^s log w^s,    v^s = r^s w^s / sum_t r^t w^t
+        bound       = sum_s v^s log p(x, y, z^s) / q(y, z^s | x)  +  sum_s r^s log w^s
         supervision = sum_s r^s log w^s
 
-    Gradients pass through the weights too.
+    with v^s = r^s w^s / sum_t r^t w^t on rows with labels and v^s = r^s on rows without: there the estimate of eq. 1
+    is unbiased. (The r^s add up to 1 on average only, when a variable that is drawn comes before an enumerated one:
+    dividing by their sum would raise the estimate above the bound.) Gradients pass through the weights too.
     """
     log_w, log_r = log_weights(q), log_shares(q)
     ratio = log_joint(q, p) - _sum(q.sites(), _shape(q), like=q)
-    # One draw has weight 1 whatever w is.
-    mean = ratio.squeeze(0) if len(ratio) == 1 else ((log_r + log_w).softmax(dim=0) * ratio).sum(0)
+    if len(ratio) == 1:  # one draw has weight 1 whatever w is
+        mean = ratio.squeeze(0)
+    else:
+        shares = (log_r + log_w).softmax(dim=0) if q.sites(Provenance.OBSERVED) else log_r.exp()
+        mean = (shares * ratio).sum(0)
     supervision = (log_r.exp() * log_w).sum(0)
     return Estimate(mean + supervision, supervision)
 

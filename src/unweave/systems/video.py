@@ -68,9 +68,9 @@ class VideoConfig(SystemConfig):
             "nets.activation": "gelu",
             "likelihood.kind": "gaussian",
             "likelihood.std": 0.25,
-            "training.steps": 4000,
+            "training.steps": 2500,
             "training.batch_size": 32,
-            "training.optimiser.lr": "cosine(0.003, 0.0003, 4000)",
+            "training.optimiser.lr": "cosine(0.003, 0.0003, 2500)",
             "training.optimiser.clip": 1000.0,
         },
         # Appendix A, for clips of 64 x 64 pixels. The text gives neither d, T, the batch size nor the number of steps.

@@ -209,7 +209,7 @@ NOTES = """
 The data are made from MNIST where its files are found and from scikit-learn's digits otherwise. All numbers and the
 correlations are of clips of digits that were not trained on, the strips of clips that were not.
 
-- Quick scale: frames of 32 x 32 pixels, 8 frames, small dense networks, 4,000 steps, a variance of 0.0625 so that
+- Quick scale: frames of 32 x 32 pixels, 8 frames, small dense networks, 2,500 steps, a variance of 0.0625 so that
   a digit with a quarter of the pixels is worth as many nats, and digits twice as fast as the data's default, so that
   they reach the borders: between borders any mixture of the two motions is as predictable. The weight of the KL terms
   falls from 8 to 1, the paper's, in the first 1,000 steps, for both models: with 1 from the start the factors shared
