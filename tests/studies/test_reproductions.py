@@ -8,15 +8,18 @@ import re
 import statistics
 import subprocess
 import sys
+from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from unweave.cli import cli, main
 from unweave.core.errors import DataError, UnweaveError
+from unweave.data import load
 from unweave.studies import _complete
 from unweave.studies._study import PlannedRun
-from unweave.studies.reproductions import _evidence
+from unweave.studies.reproductions import _evidence, _runner
 from unweave.studies.reproductions._digest import code_digest
 from unweave.studies.reproductions._lab import Lab
 from unweave.studies.reproductions._page import formatted
@@ -431,6 +434,35 @@ def test_evidence_of_the_checkout_is_copied_into_the_package(tmp_path, monkeypat
     (home / "evidence.json").unlink()  # as where only the package is installed
     assert _evidence.committed("toy", "quick") == evidence
     assert _evidence.committed("toy", "paper") is None
+
+
+def test_a_substitute_without_a_test_file_is_measured_on_rows_that_were_not_trained_on(tmp_path):
+    digits = load("digits")
+    parts = {"train": np.arange(1000), "validation": np.arange(1000, 1200), "test": np.arange(1200, 1797)}
+
+    class Small(Lab):
+        def run(self, row, seed):
+            return SimpleNamespace(dataset=lambda: digits, split_rows=lambda: parts)
+
+    lab = Small("quick", [0], tmp_path, substitute={"mnist": "digits"})
+    found = lab.held_out("vae", 0, "mnist", split="test")
+    np.testing.assert_array_equal(found.observations(range(597)), digits.observations(parts["test"]))
+    del parts["test"]
+    assert len(lab.held_out("vae", 0, "mnist", split="test")) == 200
+    del parts["validation"]
+    with pytest.raises(UnweaveError, match="vae-0 was trained on all of digits"):
+        lab.held_out("vae", 0, "mnist", split="test")
+    assert len(lab.held_out("vae", 0, "mnist")) == 1797  # no setting is lost
+
+
+def test_data_that_are_measured_on_are_asked_for_before_training(tmp_path, monkeypatch):
+    """Files of training are there, those of testing are not."""
+    monkeypatch.setenv("UNWEAVE_DATA", str(tmp_path))
+    monkeypatch.setattr("pooch.retrieve", lambda *args, **kwargs: (_ for _ in ()).throw(OSError("no network")))
+    reproduction = replace(REPRODUCTIONS["structured"], plan=lambda scale, seeds: [])
+    lab = Lab("quick", [0], tmp_path, replaceable="mnist")
+    with pytest.raises(DataError, match=r"t10k.*`--data NAME` takes another data set in place of mnist"):
+        _runner._require_data(lab, [], reproduction, everything=True)
 
 
 def test_damaged_evidence_is_told(tmp_path):

@@ -1,6 +1,7 @@
 """A digest of the code behind a measurement: it changes when the function, or one of the same package it uses, does.
 
-Bytecode, constants and names count; comments, layout and code outside the package `unweave.studies` do not.
+Bytecode, constants and names count; comments, layout, code outside the package `unweave.studies` and what a function
+imports while it runs do not.
 """
 
 from __future__ import annotations

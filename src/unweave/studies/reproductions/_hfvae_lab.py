@@ -66,10 +66,11 @@ def block_of(run: Run) -> str:
 
 
 def thickness_dimension(lab: Lab, run: Run) -> tuple[int, float]:
-    """The dimension most correlated with thickness on test rows of MNIST, and the correlation."""
+    """The dimension most correlated with thickness on MNIST's validation rows, and the correlation."""
     factors = lab.data("mnist", morphology=True).factors
     assert factors is not None
-    return measures.most_like(encoded(run)[block_of(run)], factors.column("thickness")[test_rows(run)])
+    rows = run.split_rows()["validation"]
+    return measures.most_like(run.encode_rows(rows)[block_of(run)], factors.column("thickness")[rows])
 
 
 def removed_and_kept(run: Run, pruned: Pruned) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

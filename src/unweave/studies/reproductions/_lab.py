@@ -48,6 +48,7 @@ class Lab:
     folder:     where the runs are
     planned:    the runs, trained before anything is measured
     substitute: data set -> what stands in for it
+    replaceable: the data set that `--data` takes the place of
     """
 
     def __init__(
@@ -57,8 +58,9 @@ class Lab:
         folder: Path,
         planned: Iterable[PlannedRun] = (),
         substitute: Mapping[str, str] | None = None,
+        replaceable: str = "",
     ):
-        self.scale, self.folder = scale, folder
+        self.scale, self.folder, self.replaceable = scale, folder, replaceable
         self._seeds = tuple(seeds)
         self._planned = {(run.row, run.seed): run for run in planned}
         self._substitute = dict(substitute or {})
@@ -100,8 +102,27 @@ class Lab:
             try:
                 self._data[key] = chosen.load()
             except DataError as error:
-                raise DataError(f"{error}; or `--data NAME` takes another data set in place of {name}") from None
+                replaceable = name == self.replaceable and name not in self._substitute
+                hint = f"; or `--data NAME` takes another data set in place of {name}" if replaceable else ""
+                raise DataError(f"{error}{hint}") from None
         return self._data[key]
+
+    def held_out(self, row: str, seed: int, name: str, **settings: Any) -> DataSet:
+        """Observations that a run was not trained on: a data set with settings of its own, such as a test file.
+
+        Of a substitute that has not these settings: the rows that the run's split keeps for testing, else those for
+        validation.
+        """
+        if set(substituted(name, settings, self._substitute)[1]) == set(settings):
+            return self.data(name, **settings)
+        run = self.run(row, seed)
+        for part in ("test", "validation"):
+            rows = run.split_rows().get(part, ())
+            if len(rows):
+                return run.dataset().take(rows)
+        raise UnweaveError(
+            f"run {row}-{seed} was trained on all of {self._substitute[name]}: nothing is left to test on"
+        )
 
     def kept(self, name: str, make: Callable[[], Any]) -> Any:
         """What `make` gives, as JSON gives it back; computed once and kept in folder/measured/NAME.json."""

@@ -49,7 +49,7 @@ def digit_inputs(lab: Lab, count: int, each: int = 1, grouped: bool = True) -> t
     from unweave.operations import Inputs
     from unweave.runs import Run
 
-    data = lab.data("mnist", split="test")
+    data = lab.held_out("mlvae", lab.seeds[0], "mnist", split="test")
     run = Run.open(lab.run("mlvae", lab.seeds[0]).path, data=data)
     assert data.factors is not None
     digit = data.factors.values[:, 0]
@@ -103,7 +103,7 @@ def accumulation(lab: Lab, path: Path) -> None:
     from unweave.operations import OPERATIONS, Inputs
     from unweave.runs import Run
 
-    data = lab.data("mnist", split="test")
+    data = lab.held_out("mlvae", lab.seeds[0], "mnist", split="test")
     run = Run.open(lab.run("mlvae", lab.seeds[0]).path, data=data)
     assert data.factors is not None
     digit = data.factors.values[:, 0].astype(int)

@@ -20,7 +20,7 @@ def codes_of(lab: Lab, row: str, seed: int) -> tuple[Any, np.ndarray]:
     if row in FACES:
         data, rows, factor = run.dataset(), run.split_rows()["test"], "subject"
     else:
-        data, factor = lab.data("mnist", split="test"), "digit"
+        data, factor = lab.held_out(row, seed, "mnist", split="test"), "digit"
         rows = np.arange(len(data))
         run = Run.open(run.path, data=data)
     assert data.factors is not None
@@ -89,7 +89,7 @@ def bits_under_vae(lab: Lab, seed: int, rows: tuple[str, str]) -> float:
 def corrected(lab: Lab, seed: int) -> float:
     """Part of the errors at k = 1 that four images together undo, in %."""
     wrong = 100 - np.array([value(lab, "mlvae", seed, "content", k) for k in (1, 4)])
-    return float(100 * (1 - wrong[1] / wrong[0]))
+    return float(100 * (1 - wrong[1] / wrong[0])) if wrong[0] else 0.0  # nothing to undo
 
 
 def variance_shrinks(lab: Lab, seed: int) -> float:

@@ -6,10 +6,10 @@ A claim is a number per seed and a criterion on these numbers. A claim that does
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from unweave.core.registry import Registry
 from unweave.studies._study import PlannedRun as PlannedRun
@@ -105,6 +105,7 @@ class Reproduction:
     name:    registry name
     summary: one line
     needs:   names of the data sets it reads; --data takes the place of the first
+    tests:   data sets it measures on besides those it trains on, each with its settings
     plan:    (scale, seeds) -> runs; a pure function of this file; a row has the same settings for all seeds
     claims:  what to measure, in the order of the table
     figures: what to draw, in the order of the page
@@ -118,6 +119,7 @@ class Reproduction:
     claims: tuple[Claim, ...]
     figures: tuple[Figure, ...] = ()
     notes: str = ""
+    tests: tuple[tuple[str, Mapping[str, Any]], ...] = ()
 
     def __post_init__(self) -> None:
         # The registry takes what a module defines itself, and an instance would name the module of its class.

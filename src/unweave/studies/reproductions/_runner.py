@@ -59,8 +59,8 @@ def run_reproduction(
     rows = {row for claim in claims for row in claim.rows} | {row for figure in figures for row in figure.rows}
     runs = [run for run in planned if run.row in rows]
     _require_rows(rows, planned)
-    lab = Lab(scale, range(seeds), folder, planned, substitute)
-    _require_data(lab, runs, () if only else reproduction.needs)
+    lab = Lab(scale, range(seeds), folder, planned, substitute, next(iter(reproduction.needs), ""))
+    _require_data(lab, runs, reproduction, everything=not only)
     reused = _train(name, runs, folder, jobs, say)
     records = _measure(lab, claims, planned, say)
     drawn = [_draw(lab, figure, out, say) for figure in figures]
@@ -131,12 +131,15 @@ def _require_rows(rows: set[str], planned: Sequence[PlannedRun]) -> None:
             raise unknown_name("row of the plan", row, known)
 
 
-def _require_data(lab: Lab, runs: Sequence[PlannedRun], needs: Sequence[str]) -> None:
+def _require_data(lab: Lab, runs: Sequence[PlannedRun], reproduction: Reproduction, everything: bool) -> None:
     """Load every data set before anything is trained: what is missing is told at once, not after an hour."""
     first = {run.data: run.data_settings for run in reversed(runs)}
     for data, settings in first.items():
         lab.data(data, **settings)
-    for name in needs:
+    for name, settings in reproduction.tests:
+        if everything or name in first:
+            lab.data(name, **settings)
+    for name in reproduction.needs if everything else ():
         if name not in first:
             lab.data(name)
 

@@ -152,7 +152,7 @@ CLAIMS = (
     ),
     Claim(
         "accumulated-style-flat",
-        "Style accumulated over ten images tells the digit no more often than that of one.",
+        "Style accumulated over ten images tells the digit at most ten points more often than that of one.",
         "section 4: style is expected to remain constant in k",
         "points",
         lambda lab, seed: style_rise(lab, seed, "mlvae"),
@@ -170,7 +170,7 @@ CLAIMS = (
     ),
     Claim(
         "evidence-corrects",
-        "Four images together undo errors made with one.",
+        "With four images together at most half as many digits are named wrongly as with one: by how much fewer.",
         "fig. 6b: an example",
         "%",
         corrected,
@@ -292,6 +292,7 @@ REPRODUCTION = Reproduction(
     name="mlvae",
     summary="ML-VAE: content and style of MNIST digits and of faces of people never trained on",
     needs=("mnist", "yaleb"),
+    tests=(("mnist", {"split": "test"}),),
     plan=plan,
     claims=CLAIMS,
     figures=FIGURES,
