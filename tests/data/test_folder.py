@@ -123,6 +123,17 @@ def test_sub_folders_as_a_factor(pictures):
         load(path, folder_factor="group")
 
 
+def test_an_empty_sub_folder_is_an_empty_group(tmp_path):
+    for person in ("ada", "bob", "eve", ".cache"):
+        (tmp_path / person).mkdir()
+    for person in ("ada", "eve"):
+        Image.fromarray(np.zeros((8, 8), dtype=np.uint8)).save(tmp_path / person / "0.png")
+    with pytest.raises(DataError, match=r"sub-folder .*bob has no images.*'person' makes an empty group.*remove it"):
+        load(tmp_path, folder_factor="person")
+    (tmp_path / "bob").rmdir()
+    assert len(load(tmp_path, folder_factor="person")) == 2
+
+
 def test_tables_by_row_and_by_file(pictures, tmp_path):
     path, _ = pictures
     by_row, by_file = tmp_path / "row.csv", tmp_path / "file.csv"

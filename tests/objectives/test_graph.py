@@ -21,6 +21,7 @@ from unweave.core.system import SYSTEMS
 from unweave.core.trace import Given
 from unweave.data import from_arrays
 from unweave.objectives.graph import Graph, GraphConfig, _balanced, joined
+from unweave.objectives.semi_supervised import importance_weighted_bound, self_normalised_bound, whole
 from unweave.runs import resume, train
 
 
@@ -87,6 +88,45 @@ def table(n=40, seed=0, known=1.0, kinds=3):
     return Table(
         100 + np.arange(n), Factors(("kind", "light", "other"), values, ("discrete", "continuous", "discrete"))
     )
+
+
+# A batch whose rows have different labels -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("bound", ["self_normalised", "importance_weighted"])
+@pytest.mark.parametrize("samples", [1, 4])
+def test_one_pass_over_mixed_labels_is_each_row_by_itself(bound, samples):
+    """The twin runs the programs on single rows, without masks, at the values that the one pass drew."""
+    system = toy(bound=bound, samples=samples)
+    mixed = batch(5, kinds=[0, None, 2, None, 1], lights=[None, None, 0.5, -1.0, 2.0])
+    part = whole(mixed, system.labels_of(mixed))
+    assert part.labelled.tolist() == [True, False, True, True, True]
+    together, q = system.estimate(part)
+    count = samples if samples > 1 else None
+    estimator = {"self_normalised": self_normalised_bound, "importance_weighted": importance_weighted_bound}[bound]
+    for row in range(5):
+        given = {}
+        for name in ("z", "kind", "light"):
+            known = name != "z" and bool(mixed.labels[name].mask[row])
+            given[name] = Given(q[name][..., row : row + 1, :], reused=not known)
+        alone = mixed.take(torch.tensor([row]))
+        q_alone = system.posterior(alone, given, samples=count)
+        p_alone = system.joint(q_alone.as_given(x=alone.observations), alone, samples=count)
+        expected = estimator(q_alone, p_alone)
+        torch.testing.assert_close(together.bound[row], expected.bound[0], rtol=1e-5, atol=1e-5)
+        torch.testing.assert_close(together.supervision[row], expected.supervision[0], rtol=1e-5, atol=1e-5)
+    assert together.supervision[1] == 0
+    assert (together.supervision[[0, 2, 3, 4]] != 0).all()
+
+
+def test_labels_known_on_all_or_no_rows_need_no_mask():
+    system = toy()
+    part = whole(
+        batch(2, kinds=[1, 2], lights=[None, None]), system.labels_of(batch(2, kinds=[1, 2], lights=[None] * 2))
+    )
+    assert list(part.labels) == ["kind"]
+    assert part.labels["kind"].mask is None
+    assert part.batch.labels == {}
 
 
 # Which rows are labelled ---------------------------------------------------------------------------------------------

@@ -352,7 +352,7 @@ def test_rows_are_split_by_what_is_labelled():
         ("b",): [1, 5],
         ("a", "b"): [0, 3],
     }
-    assert parts["a", "b"].labels["b"].tolist() == [0, 30]
+    assert parts["a", "b"].labels["b"].value.tolist() == [0, 30]
     assert torch.equal(parts["b",].batch.x, x[[1, 5]])
     assert parts["b",].batch.rows == 2
     values = [(part, part.batch.x[:, 0]) for part in parts.values()]

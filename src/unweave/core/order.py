@@ -229,6 +229,7 @@ def grouping_factor(labels: dict[str, int] | None, wanted: str) -> str:
         return discrete[0]
     if not discrete:
         raise DataError(
-            "the data have no groups: give a discrete factor (a column, folders), or data.with_groups(...) in Python"
+            "the data have no groups: give a table with a discrete column (data.factors=TABLE), a folder's sub-folders "
+            "(data.folder_factor=NAME), or data.with_groups(...) in Python"
         )
     raise DataError(f"several factors could group the data, {', '.join(discrete)}: choose one with group=NAME")

@@ -87,6 +87,12 @@ class Folder(DataSource):
                         f"image {self.path / name} is in no sub-folder: folder_factor={self.folder_factor!r} needs one"
                     )
             column = np.array([name.split("/")[0] for name in names], dtype=object)
+            for inner in sorted(self.path.iterdir()):
+                if inner.is_dir() and not inner.name.startswith(".") and inner.name not in column:
+                    raise DataError(
+                        f"sub-folder {inner} has no images: folder_factor={self.folder_factor!r} makes an empty group "
+                        "of it; put images into it or remove it"
+                    )
             here, notes = factors_from_columns(
                 {self.folder_factor: column}, f"folder {self.path}", (self.folder_factor,)
             )

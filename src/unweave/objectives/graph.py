@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from abc import ABC
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Annotated, Literal
 
 import numpy as np
@@ -37,6 +38,7 @@ from unweave.objectives.semi_supervised import (
     scatter,
     self_normalised_bound,
     split_by_labels,
+    whole,
 )
 
 
@@ -176,23 +178,28 @@ class Graph(System, ABC):
         """unlabelled_bound + gamma labelled_bound + gamma alpha supervision."""
         gamma = at_step(self.config.gamma, step)
         alpha = self._alpha(step)
-        parts = list(split_by_labels(batch, self.labels_of(batch)))
+        known = self.labels_of(batch)
+        parts = list(split_by_labels(batch, known)) if self.enumerates else [whole(batch, known)]
         runs = [(part, *self.estimate(part)) for part in parts]
-        free = [(part, -estimate.bound) for part, estimate, _ in runs if not part.labels]
-        bounds = [(part, -estimate.bound) for part, estimate, _ in runs if part.labels]
-        labels = [(part, -estimate.supervision) for part, estimate, _ in runs if part.labels]
-        zeros = torch.zeros(batch.rows, dtype=batch.observations.dtype, device=batch.observations.device)
-        share = sum(part.batch.rows for part in parts if part.labels) / batch.rows
-        wrong = sum(self._wrong(part, q) for part, _, q in runs) / batch.rows
+        bound = scatter([(part, -estimate.bound) for part, estimate, _ in runs], batch.rows)
+        supervision = scatter([(part, -estimate.supervision) for part, estimate, _ in runs], batch.rows)
+        labelled = scatter([(part, part.labelled) for part in parts], batch.rows)
+        nothing = torch.zeros_like(bound)
+        wrong = torch.stack([self._wrong(part, q) for part, _, q in runs]).sum()
         return Terms(
             {
-                "unlabelled_bound": scatter(free, batch.rows) if free else zeros,
-                "labelled_bound": scatter(bounds, batch.rows) if bounds else zeros,
-                "supervision": scatter(labels, batch.rows) if labels else zeros,
+                "unlabelled_bound": torch.where(labelled, nothing, bound),
+                "labelled_bound": torch.where(labelled, bound, nothing),
+                "supervision": supervision,
             },
             {"labelled_bound": gamma, "supervision": gamma * alpha},
-            {"labelled": torch.tensor(share), "mislabelled": torch.tensor(wrong)},
+            {"labelled": labelled.sum() / batch.rows, "mislabelled": wrong / batch.rows},
         )
+
+    @property
+    def enumerates(self) -> bool:
+        """Whether categories without labels are summed over."""
+        return self.config.discrete == "enumerate" and any(block.kind != "real" for block in self.blocks)
 
     def _alpha(self, step: int) -> float:
         if self.config.alpha is not None:
@@ -201,7 +208,7 @@ class Graph(System, ABC):
         return 0.1 / share if share else 0.0
 
     def estimate(self, part: Part) -> tuple[Estimate, Trace]:
-        """The bound of rows on which the same variables are labelled, and the recognition trace behind it."""
+        """The bound of each row of a part, and the recognition trace behind it."""
         draws = self.config.samples
         given: dict[str, Tensor | Given] = {}
         values = self._enumerated(part)
@@ -212,8 +219,10 @@ class Graph(System, ABC):
                 given[name] = Given(spread_out, enumerated=True)
         # One draw needs no sample axis: programs then see plain (B, *event).
         samples = draws if draws > 1 else None
-        for name, value in part.labels.items():
-            given[name] = value if samples is None else value.expand(draws, *value.shape)
+        for name, label in part.labels.items():
+            given[name] = (
+                label if samples is None else replace(label, value=label.value.expand(draws, *label.value.shape))
+            )
         q = self.posterior(part.batch, given, samples=samples)
         p = self.joint(q.as_given(x=part.batch.observations), part.batch, samples=samples)
         bound = self_normalised_bound if self.config.bound == "self_normalised" else importance_weighted_bound
@@ -242,18 +251,20 @@ class Graph(System, ABC):
             name: value.to(like.device, like.dtype if sizes[name][2] else torch.long) for name, value in values.items()
         }
 
-    def _wrong(self, part: Part, q: Trace) -> float:
+    def _wrong(self, part: Part, q: Trace) -> Tensor:
         """How many of the rows have a label of some category that is not the likeliest under q; of one draw of q."""
         wrong = torch.zeros(part.batch.rows, dtype=torch.bool, device=part.batch.observations.device)
         for block in self.blocks:
             if block.name not in part.labels or block.kind == "real" or block.name not in q:
                 continue
-            guess, truth = centre(q.site(block.name).distribution).detach(), part.labels[block.name]
+            label = part.labels[block.name]
+            guess, truth = centre(q.site(block.name).distribution).detach(), label.value
             if block.kind == "simplex":
                 guess, truth = guess.argmax(-1), truth.argmax(-1)
             first = guess if guess.dim() == truth.dim() else guess[0]
-            wrong |= (first != truth).reshape(part.batch.rows, -1).any(1)
-        return float(wrong.sum())
+            differs = (first != truth).reshape(part.batch.rows, -1).any(1)
+            wrong |= differs if label.mask is None else differs & label.mask.to(differs.device)
+        return wrong.sum()
 
     # Labels ------------------------------------------------------------------------------------------------------
 

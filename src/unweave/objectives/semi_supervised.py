@@ -46,8 +46,12 @@ class Estimate:
 
 
 def log_weights(q: Trace) -> Tensor:
-    """(S, B) log w, the sum of the log-probabilities of the observed sites of q (eq. 6); 0 without labels."""
-    return _sum(q.sites(Provenance.OBSERVED), _shape(q), like=q)
+    """(S, B) log w, the sum of the log-probabilities of the observed sites of q (eq. 6); 0 where there is no label."""
+    total = _sum((), _shape(q), like=q)
+    for site in q.sites(Provenance.OBSERVED):
+        known = site.log_prob if site.mask is None else torch.where(site.mask, site.log_prob, torch.zeros_like(total))
+        total = total + known
+    return total
 
 
 def log_shares(q: Trace) -> Tensor:
@@ -99,8 +103,9 @@ def log_joint(q: Trace, p: Trace) -> Tensor:
             f"the recognition program misses variable {missing[0].name!r}, which the generative program samples: "
             f"add q.sample({missing[0].name!r}, ...)"
         )
-    for site in q.sites(Provenance.SAMPLED):
-        if not site.distribution.has_rsample:
+    for site in q.sites():
+        drawn = site.provenance is Provenance.SAMPLED or site.mask is not None  # on some rows
+        if drawn and not site.distribution.has_rsample:
             raise UnweaveError(
                 f"variable {site.name!r} is drawn from a {type(site.distribution).__name__}, through which no gradient "
                 "passes: enumerate it (discrete=enumerate) or make it Concrete"
@@ -135,25 +140,48 @@ def enumerate_values(sizes: Mapping[str, tuple[tuple[int, ...], int, bool]], rep
     return values
 
 
-# Rows with the same variables labelled ----------------------------------------------------------------------------
+# Rows and their labels ----------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """Rows of a batch on which the same variables are labelled.
+    """Rows of a batch that the programs run on together.
 
     rows:   (n,) their places in the batch, None for the whole batch
     batch:  the batch of these rows
-    labels: name -> (n, *event) of the variables that are labelled, on all of these rows
+    labels: name -> value (n, *event) and mask (n,) of the variables that are labelled on some of these rows; a mask of
+            None: on all
     """
 
     rows: Tensor | None
     batch: Batch
-    labels: Mapping[str, Tensor]
+    labels: Mapping[str, Given]
+
+    @property
+    def labelled(self) -> Tensor:
+        """(n,) bool, the rows with at least one label."""
+        device = _device(self.batch)
+        found = torch.zeros(self.batch.rows, dtype=torch.bool, device=device)
+        for given in self.labels.values():
+            found = torch.ones_like(found) if given.mask is None else found | given.mask.to(device)
+        return found
+
+
+def whole(batch: Batch, labels: Mapping[str, Given]) -> Part:
+    """The batch as one part: where a label is unknown its variable is drawn, row by row."""
+    kept = {}
+    for name, given in labels.items():
+        if given.mask is None or bool(given.mask.all()):
+            kept[name] = replace(given, mask=None)
+        elif bool(given.mask.any()):
+            kept[name] = given
+    return Part(None, replace(batch, labels={}), kept)
 
 
 def split_by_labels(batch: Batch, labels: Mapping[str, Given]) -> Iterator[Part]:
     """The batch in parts, so that in each part a variable is labelled on all rows or on none.
+
+    Enumeration needs it: a variable has one value on a labelled row and K on the others.
 
     labels: name -> value (B, *event) and mask (B,) of the rows on which it is known; None: on all
     """
@@ -171,7 +199,7 @@ def split_by_labels(batch: Batch, labels: Mapping[str, Given]) -> Iterator[Part]
     for number in found:
         rows = None if len(found) == 1 else (pattern == number).nonzero().squeeze(1).to(_device(batch))
         known = [name for place, name in enumerate(labels) if number >> place & 1]
-        values = {name: labels[name].value if rows is None else labels[name].value[rows] for name in known}
+        values = {name: Given(labels[name].value if rows is None else labels[name].value[rows]) for name in known}
         yield Part(rows, bare if rows is None else bare.take(rows), values)
 
 

@@ -111,7 +111,10 @@ class Operation(Generic[P]):
         if lacking:
             raise UnweaveError(f"{self.name} needs a system that {lacking.lower()}: this one does not")
         if len(inputs.observations) < self.inputs:
-            raise UnweaveError(f"{self.name} needs at least {self.inputs} inputs: got {len(inputs.observations)}")
+            raise UnweaveError(
+                f"{self.name} needs at least {self.inputs} inputs: got {len(inputs.observations)}; choose them with "
+                "--rows, or rows=[...] in Python"
+            )
         if self.clips and np.ndim(inputs.observations) != 5:
             shape = tuple(inputs.observations.shape[1:])
             raise UnweaveError(f"{self.name} needs clips (T, C, H, W): these observations have the shape {shape}")

@@ -296,7 +296,7 @@ class Run:
         if isinstance(self.system(), Encodes):
             reference, kept = self._read_codes()
             if rows is None and operation.one_group:
-                kept = self._one_group(kept)
+                kept = self._one_group(kept, operation.inputs)
             chosen = self._some(kept, default) if rows is None else np.asarray(rows, dtype=np.int64)
             codes = self.encode_rows(chosen) if len(chosen) else reference.take([])
         else:
@@ -310,10 +310,19 @@ class Run:
         name, factors = self.system().reads.group, self.dataset().factors
         return None if name is None or factors is None else factors.column(name)[rows]
 
-    def _one_group(self, rows: np.ndarray) -> np.ndarray:
-        """The rows that share the group of one of them, all when there are no groups."""
+    def _one_group(self, rows: np.ndarray, least: int) -> np.ndarray:
+        """The rows that share the group of one of them, of the largest group when these are under `least`.
+
+        All rows when there are no groups.
+        """
         groups = self._groups(rows)
-        return rows if groups is None else rows[groups == groups[rows == self._some(rows, 1)[0]][0]]
+        if groups is None:
+            return rows
+        mine = rows[groups == groups[rows == self._some(rows, 1)[0]][0]]
+        if len(mine) >= least:
+            return mine
+        names, sizes = np.unique(groups, return_counts=True)
+        return rows[groups == names[sizes.argmax()]]
 
     def _some(self, rows: np.ndarray, count: int) -> np.ndarray:
         """A few of the rows, the same ones each time; neighbours in a rendered data set look alike."""
