@@ -181,6 +181,13 @@ def draw_independent(lab: Lab, path: Path) -> None:
     save_png(run.operate("independent"), path, run.dataset().spec)
 
 
+def draw_motion(lab: Lab, path: Path) -> None:
+    from unweave.operations._pictures import save_gif
+
+    run = lab.run("factored", lab.seeds[0])
+    save_gif(run.operate("independent"), path, run.dataset().spec)
+
+
 def draw_prediction(lab: Lab, path: Path) -> None:
     from unweave.operations._pictures import save_png
 
@@ -301,6 +308,7 @@ REPRODUCTION = Reproduction(
             draw_independent,
             ("factored",),
         ),
+        Figure("motion.gif", "The same, moving.", draw_motion, ("factored",)),
         Figure(
             "correlation",
             "Correlation of each number of the code at one step with each at the next. Lines part the factors.",
