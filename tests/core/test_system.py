@@ -168,3 +168,15 @@ def test_a_player_whose_weights_are_all_zero_does_not_move(tmp_path):
         after[steps] = run.system().critic.weight
     assert torch.equal(after[3], first)
     assert not torch.equal(after[4], first)
+
+
+def test_steps_draw_what_manual_seed_would_and_leave_no_calls_behind():
+    from unweave.core.system import _seed_draws
+
+    torch.manual_seed(7)
+    expected = torch.randn(5)
+    waiting = len(torch.cuda._queued_calls)
+    for _ in range(3):
+        _seed_draws(7, torch.device("cpu"))
+        assert torch.equal(torch.randn(5), expected)
+    assert len(torch.cuda._queued_calls) == waiting

@@ -46,6 +46,7 @@ class Terms(Mapping[str, Tensor]):
             if name not in costs:
                 raise unknown_name("term", name, costs)
         self._costs = dict(costs)
+        self._means: dict[str, Tensor] = {}
         self.weights = {name: (weights or {}).get(name, 1.0) for name in costs}
         self.diagnostics = dict(diagnostics or {})
 
@@ -66,8 +67,10 @@ class Terms(Mapping[str, Tensor]):
         return tuple(name for name, cost in self._costs.items() if cost.dim() == 0)
 
     def mean(self, name: str) -> Tensor:
-        """Scalar: the term averaged over samples and batch, unweighted."""
-        return self[name].mean()
+        """Scalar: the term averaged over samples and batch, unweighted; computed once."""
+        if name not in self._means:
+            self._means[name] = self[name].mean()
+        return self._means[name]
 
     def total(self, step: int = 0) -> Tensor:
         """Scalar loss: the sum of weight(step) times each term's batch mean. The only place weights are applied."""
@@ -82,7 +85,7 @@ class Terms(Mapping[str, Tensor]):
 
     def logged(self, step: int = 0, total: Tensor | None = None) -> dict[str, Tensor]:
         """Scalars to log, detached: each term unweighted, the total (computed here unless given), then diagnostics."""
-        record = {name: self[name].detach().mean() for name in self._costs}
+        record = {name: self.mean(name).detach() for name in self._costs}
         record["total"] = (self.total(step) if total is None else total).detach()
         record.update({name: value.detach().float().mean() for name, value in self.diagnostics.items()})
         return record

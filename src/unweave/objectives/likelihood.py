@@ -218,7 +218,15 @@ class GaussianLikelihood(LikelihoodHead):
             std = STD_FLOOR + softplus(self.raw_std)
         else:
             std = STD_FLOOR + softplus(parameters.select(axis, 1) + self.start)
-        return Normal(mean, std, validate_args=False)
+        return _Normal(mean, std, validate_args=False)
+
+
+class _Normal(Normal):
+    """The density in five passes over the values, where PyTorch's takes nine: images are many values."""
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        error = (value - self.loc) / self.scale
+        return torch.addcmul(-0.5 * math.log(2 * math.pi) - self.scale.log(), error, error, value=-0.5)
 
 
 class CategoricalLikelihood(LikelihoodHead):

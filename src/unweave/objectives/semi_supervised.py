@@ -75,11 +75,10 @@ def self_normalised_bound(q: Trace, p: Trace) -> Estimate:
     log_w, log_r = log_weights(q), log_shares(q)
     ratio = log_joint(q, p) - _sum(q.sites(), _shape(q), like=q)
     if len(ratio) == 1:  # one draw has weight 1 whatever w is
-        mean = ratio.squeeze(0)
+        mean, supervision = ratio.squeeze(0), log_w.squeeze(0)
     else:
         shares = (log_r + log_w).softmax(dim=0) if q.sites(Provenance.OBSERVED) else log_r.exp()
-        mean = (shares * ratio).sum(0)
-    supervision = (log_r.exp() * log_w).sum(0)
+        mean, supervision = (shares * ratio).sum(0), (log_r.exp() * log_w).sum(0)
     return Estimate(mean + supervision, supervision)
 
 
@@ -222,16 +221,19 @@ def _device(batch: Batch) -> torch.device:
 
 def _shape(q: Trace) -> tuple[int, int]:
     """(S, B) of a trace; S is 1 when it has no sample axis."""
-    shape = torch.broadcast_shapes(*(site.log_prob.shape for site in q.sites()))
+    shapes = {site.log_prob.shape for site in q.sites()}
+    shape = torch.broadcast_shapes(*shapes) if len(shapes) > 1 else next(iter(shapes))
     return (shape[0], shape[1]) if len(shape) == 2 else (1, shape[0])
 
 
 def _sum(sites: Sequence[Site], shape: tuple[int, int], like: Trace) -> Tensor:
     """(S, B) the sum of the log-probabilities of some sites; zeros without any."""
-    total = like.sites()[0].log_prob.new_zeros(shape)
-    for site in sites:
+    if not sites:
+        return like.sites()[0].log_prob.new_zeros(shape)
+    total = sites[0].log_prob
+    for site in sites[1:]:
         total = total + site.log_prob
-    return total
+    return total.expand(shape)
 
 
 def _values(site: Site) -> int:
