@@ -188,7 +188,8 @@ NOTES = """
 - Half of each batch is labelled in the table (rho = 0.5), from the same choice. The paper mostly takes M / (N + M).
 - Quick scale: 2,000 batches of 128 (3,000 with 3,000 labels), about three epochs of the unlabelled digits; the curves
   of figure 3 have 400 batches and three seeds. At a supervision rate of M / (N + M) = 0.002 these show 102 labelled
-  digits in all, each about once: part of what a greater rate gains here is that labels are seen more often.
+  digits in all, each about once: part of what a greater rate gains here is that labels are seen more often. The
+  analogies are blurred: after so few steps the style still holds part of the shape of its digit.
 """
 
 REPRODUCTION = Reproduction(
