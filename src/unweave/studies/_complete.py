@@ -118,7 +118,8 @@ def commit() -> str:
         from unweave.runs.manifest import environment
 
         return f"version {environment()['unweave']}"
-    changed = _git(here, "status", "--porcelain", "--", ".")
+    # Evidence lies in the package and is no code: writing that of one paper does not change the next one's.
+    changed = _git(here, "status", "--porcelain", "--", ".", ":(exclude)studies/reproductions/evidence")
     return (_git(here, "rev-parse", "--short", "HEAD") or "unknown") + (" with changes" if changed else "")
 
 
