@@ -294,8 +294,7 @@ Different from the paper:
 - I and TC of figure 6 come from the mixture of the posteriors of 10,000 training rows, so that I cannot exceed 9.2
   nats, and take the Concrete variable as a category.
 - In figure 2 the data are 32 points in four clusters. p(x) is estimated by importance sampling. Panel F is ours. The
-  number of points and the bound of 80 % for panel C were set after a look at seed 0, which gave 84 % with 64 points
-  and 86 % with 32.
+  number of points and the bound of 80 % for panel C were set after a look at seed 0.
 - The dSprites scores of table 3, the faces and the topic models are not here.
 """
 

@@ -183,8 +183,8 @@ NOTES = """
 - What the classifier is made of is ours, chosen on 10,000 digits of the training file that are not trained on: two
   convolutions with layer normalisation and dropout, and images moved by up to two pixels before the classifier sees
   them. The paper has dense networks on MNIST and moves nothing; it reports no other details. About a dozen settings
-  were tried on those digits. Moving images carries most of it: without, this classifier's error with 100 labels was
-  near 27 % there. So our errors are those of this model, not of the paper's network.
+  were tried on those digits. Moving images carried most of it: without, the error with 100 labels was far above the
+  published one there. So our errors are those of this model, not of the paper's network.
 - Half of each batch is labelled in the table (rho = 0.5), from the same choice. The paper mostly takes M / (N + M).
 - Quick scale: 2,000 batches of 128 (3,000 with 3,000 labels), about three epochs of the unlabelled digits; the curves
   of figure 3 have 400 batches and three seeds. At a supervision rate of M / (N + M) = 0.002 these show 102 labelled
