@@ -96,13 +96,13 @@ def test_terms_sum_to_the_loss(name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_each_players_gradient_reaches_its_own_parameters_only(name):
-    from unweave.core.system import _only_requires_grad
+    from unweave.core.system import only_requires_grad
 
     system = small_system(name)
     for player in system.players():
         system.zero_grad(set_to_none=True)
         own = {id(parameter) for parameter in player.parameters()}
-        with _only_requires_grad(system, player):
+        with only_requires_grad(system, player):
             system.objective(player.name, small_batch(system), 1).total(1).backward()
         for parameter_name, parameter in system.named_parameters():
             if id(parameter) in own:

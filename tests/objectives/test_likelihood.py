@@ -116,6 +116,29 @@ def test_bernoulli_survives_extreme_logits() -> None:
     torch.testing.assert_close(raw.grad, torch.tensor([[-1.0, 0.0]]))
 
 
+@pytest.mark.parametrize("shape", [(5, 1, 3, 4), (2, 5, 1, 3, 4)])
+def test_bernoulli_and_its_gradients_equal_pytorch(shape: tuple[int, ...]) -> None:
+    """Also with a sample axis, where one observation meets several decoder outputs, and far into both tails."""
+    generator = torch.Generator().manual_seed(0)
+    raw = 6 * torch.randn(shape, generator=generator, dtype=torch.float64)
+    raw.view(-1)[:4] = torch.tensor([60.0, -60.0, 30.0, -30.0], dtype=torch.float64)
+    x = torch.rand(5, 1, 3, 4, generator=generator, dtype=torch.float64)
+    weights = torch.rand(shape[:-3], generator=generator, dtype=torch.float64)
+    found, expected = [], []
+    for results, family in ((found, head_of("unit", shape=(1, 3, 4)).distribution), (expected, None)):
+        logits, value = raw.clone().requires_grad_(), x.clone().requires_grad_()
+        each = family(logits.unsqueeze(-4), -4) if family else torch.distributions.Bernoulli(logits=logits)
+        log_prob = (
+            each.log_prob(value)
+            if family
+            else -torch.nn.functional.binary_cross_entropy_with_logits(logits, value.expand(shape), reduction="none")
+        )
+        (weights * log_prob.sum((-3, -2, -1))).sum().backward()
+        results += [log_prob, logits.grad, value.grad]
+    for mine, theirs in zip(found, expected, strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=1e-9, atol=1e-12)
+
+
 def test_gaussian_with_a_fixed_std() -> None:
     torch.manual_seed(0)
     head = head_of("real", std=0.3)

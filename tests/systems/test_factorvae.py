@@ -8,7 +8,7 @@ import torch
 
 from unweave.core.batch import Batch
 from unweave.core.errors import DataError
-from unweave.core.system import _only_requires_grad
+from unweave.core.system import only_requires_grad
 from unweave.data import from_arrays
 from unweave.runs import train
 
@@ -65,7 +65,7 @@ def test_discriminator_cost_against_loops(bench):
 def test_each_objective_moves_its_own_player_only(bench):
     system, batch = build(bench), bench.batch(second=True)
     vae, discriminator = system.players()
-    with _only_requires_grad(system, vae):
+    with only_requires_grad(system, vae):
         bench.objective(system, batch, "vae").total().backward()
     assert all(p.grad is None for p in system.discriminator.parameters())
     assert all(p.grad is not None for p in system.networks.parameters())
@@ -79,7 +79,7 @@ def test_each_objective_moves_its_own_player_only(bench):
 
 def test_total_correlation_reaches_the_encoder_through_the_fixed_discriminator(bench):
     system, batch = build(bench), bench.batch(second=True)
-    with _only_requires_grad(system, system.players()[0]):
+    with only_requires_grad(system, system.players()[0]):
         bench.objective(system, batch, "vae").mean("total_correlation").backward()
     bias = system.networks.head.linear.bias
     assert all(p.grad is None for p in system.networks.decoder.parameters())

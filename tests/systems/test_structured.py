@@ -136,7 +136,7 @@ def test_temperature_follows_its_schedule():
     system = small(temperature="linear(1, 0.5, 10)")
     system.step = 10
     assert system.temperature == 0.5
-    assert system.category(torch.zeros(2, K)).temperature.item() == 0.5
+    assert system.category(torch.zeros(2, K)).temperature == 0.5
 
 
 # What the classifier sees in training --------------------------------------------------------------------------------

@@ -52,8 +52,8 @@ class Concrete(Distribution):
     has_rsample = True
 
     def __init__(self, temperature: float | Tensor, logits: Tensor):
-        self.temperature = torch.as_tensor(temperature, dtype=logits.dtype, device=logits.device)
-        self.logits = logits - logits.logsumexp(dim=-1, keepdim=True)
+        self.temperature = temperature
+        self.logits = logits.log_softmax(dim=-1)
         super().__init__(logits.shape[:-1], logits.shape[-1:], validate_args=False)
 
     def expand(self, batch_shape: Shape, _instance: Distribution | None = None) -> Concrete:
@@ -74,9 +74,10 @@ class Concrete(Distribution):
     def log_prob(self, value: Tensor) -> Tensor:
         categories = self.event_shape[-1]
         log_value = value.clamp(min=torch.finfo(value.dtype).tiny).log()
-        log_scale = math.lgamma(categories) + (categories - 1) * self.temperature.log()
-        elements = (self.logits - (self.temperature + 1) * log_value).sum(-1)
-        return log_scale + elements - categories * (self.logits - self.temperature * log_value).logsumexp(-1)
+        t = self.temperature
+        log_scale = math.lgamma(categories) + (categories - 1) * (t.log() if isinstance(t, Tensor) else math.log(t))
+        elements = (self.logits - (t + 1) * log_value).sum(-1)
+        return log_scale + elements - categories * (self.logits - t * log_value).logsumexp(-1)
 
 
 class Delta(Distribution):

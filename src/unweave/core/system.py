@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import Any, ClassVar, TypeVar
 
-import lightning.pytorch as pl
 import numpy as np
 import pydantic
 import torch
@@ -66,7 +66,7 @@ class SystemConfig(Config):
         return cls().override(cls.presets[name])
 
 
-class System(pl.LightningModule, ABC):
+class System(nn.Module, ABC):
     """A representation learner.
 
     Each paper's class is final: it derives from this one and from the capabilities it has, and from no other paper.
@@ -83,9 +83,9 @@ class System(pl.LightningModule, ABC):
     def __init__(self, config: SystemConfig, spec: DataSpec):
         super().__init__()
         self.config, self.spec = config, spec
-        self.automatic_optimization = False
         self.training_seed = 0
         self.step = 0
+        self.rank = 0  # of this process among those that train together
 
     # What a paper writes -----------------------------------------------------------------------------------------
 
@@ -210,20 +210,33 @@ class System(pl.LightningModule, ABC):
 
     # Training: players alternate, weights are applied once, nothing else is hidden here ----------------------------
 
-    def configure_optimizers(self) -> list[torch.optim.Optimizer]:
+    @property
+    def device(self) -> torch.device:
+        """Where its parameters are."""
+        return next(self.parameters()).device
+
+    def optimisers(self) -> list[torch.optim.Optimizer]:
+        """One for each player, in their order."""
         return [player.optimiser.build(list(player.parameters())) for player in self.players()]
 
-    def training_step(self, batch: Batch, batch_idx: int) -> dict[str, Any]:
-        """One update of each player whose turn it is; returns the terms to log."""
-        _seed_draws(derive_seed(self.training_seed, self.step, self.global_rank), self.device)
-        optimisers = self.optimizers()
-        optimisers = optimisers if isinstance(optimisers, list) else [optimisers]
+    def update(
+        self,
+        batch: Batch,
+        optimisers: Sequence[torch.optim.Optimizer],
+        backward: Callable[[Tensor], Any] = Tensor.backward,
+    ) -> dict[str, Tensor]:
+        """One step: an update of each player whose turn it is; returns the terms to log.
+
+        optimisers: what `optimisers()` gave
+        backward:   of the loss; distributed training has its own
+        """
+        _seed_draws(derive_seed(self.training_seed, self.step, self.rank), self.device)
         record: dict[str, Tensor] = {}
-        players = self.players()
-        for player, optimiser in zip(players, optimisers, strict=True):
+        turns = self._turns
+        for (player, own, others), optimiser in zip(turns, optimisers, strict=True):
             if self.step % player.every:
                 continue
-            with _only_requires_grad(self, player):
+            with _without_gradient(others):
                 terms = self.objective(player.name, batch, self.step)
                 total = terms.total(self.step)
                 if not torch.isfinite(total):
@@ -233,15 +246,20 @@ class System(pl.LightningModule, ABC):
                     )
                 if total.requires_grad:  # a player all of whose weights are 0 at this step does not move
                     optimiser.zero_grad()
-                    self.manual_backward(total)
+                    backward(total)
                     if player.optimiser.clip is not None:
-                        nn.utils.clip_grad_norm_(list(player.parameters()), player.optimiser.clip)
-                    player.optimiser.set_rate(optimiser.optimizer, self.step)
+                        nn.utils.clip_grad_norm_(own, player.optimiser.clip)
+                    player.optimiser.set_rate(optimiser, self.step)
                     optimiser.step()
-            prefix = "" if len(players) == 1 else f"{player.name}/"
+            prefix = "" if len(turns) == 1 else f"{player.name}/"
             record.update({prefix + name: value for name, value in terms.logged(self.step, total).items()})
         self.step += 1
-        return {"record": record}
+        return record
+
+    @cached_property
+    def _turns(self) -> list[tuple[Player, list[nn.Parameter], list[nn.Parameter]]]:
+        """Each player with its parameters and those of everyone else; found once, a step has no time to look."""
+        return [(player, list(player.parameters()), _others(self, player)) for player in self.players()]
 
 
 def _seed_draws(seed: int, device: torch.device) -> None:
@@ -257,19 +275,29 @@ def _seed_draws(seed: int, device: torch.device) -> None:
         torch.mps.manual_seed(seed)
 
 
-class _only_requires_grad:
+def only_requires_grad(system: nn.Module, player: Player) -> _without_gradient:
     """While it lasts, only this player's parameters require a gradient; afterwards all is as before."""
+    return _without_gradient(_others(system, player))
 
-    def __init__(self, system: nn.Module, player: Player):
-        own = {id(parameter) for parameter in player.parameters()}
-        self.others = [p for p in system.parameters() if p.requires_grad and id(p) not in own]
+
+def _others(system: nn.Module, player: Player) -> list[nn.Parameter]:
+    own = {id(parameter) for parameter in player.parameters()}
+    return [parameter for parameter in system.parameters() if id(parameter) not in own]
+
+
+class _without_gradient:
+    """While it lasts, these parameters require no gradient; afterwards those that did require it again."""
+
+    def __init__(self, parameters: Sequence[nn.Parameter]):
+        self.parameters = parameters
 
     def __enter__(self) -> None:
-        for parameter in self.others:
+        self.stopped = [parameter for parameter in self.parameters if parameter.requires_grad]
+        for parameter in self.stopped:
             parameter.requires_grad_(False)
 
     def __exit__(self, *_: object) -> None:
-        for parameter in self.others:
+        for parameter in self.stopped:
             parameter.requires_grad_(True)
 
 

@@ -165,7 +165,7 @@ class Trace:
         got = tuple(given.value.shape)
         batch = got[: len(got) - len(event)]
         fits = len(got) >= len(event) and got[len(got) - len(event) :] == event
-        if fits and batch != tuple(distribution.batch_shape):
+        if fits and distribution.batch_shape and batch != tuple(distribution.batch_shape):
             try:
                 torch.broadcast_shapes(batch, tuple(distribution.batch_shape))
             except RuntimeError:

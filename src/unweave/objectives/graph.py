@@ -318,7 +318,10 @@ class Graph(System, ABC):
 
 def joined(*parts: Tensor) -> Tensor:
     """(..., D1 + D2 + ...): tensors side by side along their last axis; a missing sample axis is filled in."""
-    leading = torch.broadcast_shapes(*(part.shape[:-1] for part in parts))
+    shapes = {part.shape[:-1] for part in parts}
+    if len(shapes) == 1:
+        return torch.cat(parts, dim=-1)
+    leading = torch.broadcast_shapes(*shapes)
     return torch.cat([part.expand(*leading, part.shape[-1]) for part in parts], dim=-1)
 
 

@@ -10,11 +10,12 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Literal
+from typing import Any, Literal
 
 import pydantic
 import torch
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 from torch.distributions import Bernoulli, Categorical, Distribution, Independent, Normal, constraints
 from torch.nn.functional import logsigmoid, softplus
 
@@ -189,7 +190,36 @@ class BernoulliLikelihood(LikelihoodHead):
         super().__init__(spec.shape, 1, low=0.0, high=1.0)
 
     def distribution(self, parameters: Tensor, axis: int) -> Distribution:
-        return Bernoulli(logits=parameters.squeeze(axis), validate_args=False)
+        return _Bernoulli(logits=parameters.squeeze(axis), validate_args=False)
+
+
+class _Bernoulli(Bernoulli):
+    """The density in two passes over the values, its gradient in three: images are many values."""
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        log_prob: Tensor = _BernoulliLogProb.apply(value, self.logits)
+        return log_prob
+
+
+class _BernoulliLogProb(torch.autograd.Function):
+    """log p(x; l) = x l - log(1 + e^l), with d/dl = x - sigmoid(l) and d/dx = l."""
+
+    @staticmethod
+    def forward(ctx: Any, value: Tensor, logits: Tensor) -> Tensor:
+        ctx.save_for_backward(value, logits)
+        # Above the threshold softplus is its argument: e^-40 is far below what either precision resolves there.
+        return torch.addcmul(softplus(logits, threshold=40).neg_(), value, logits)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor | None]:
+        value, logits = ctx.saved_tensors
+        of_value = of_logits = None
+        if ctx.needs_input_grad[0]:
+            of_value = (gradient * logits).sum_to_size(value.shape)
+        if ctx.needs_input_grad[1]:
+            of_logits = ((value - logits.sigmoid()) * gradient).sum_to_size(logits.shape)
+        return of_value, of_logits
 
 
 class GaussianLikelihood(LikelihoodHead):

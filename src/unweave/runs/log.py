@@ -72,6 +72,12 @@ class TrainingLog:
     def close(self) -> None:
         self._writer.close()
 
+    def __enter__(self) -> TrainingLog:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
 
 def _number(value: float | str) -> str:
     if isinstance(value, str):

@@ -77,7 +77,7 @@ def read_manifest(folder: Path) -> Manifest:
 
 def environment() -> dict[str, str]:
     """Versions of what a run depends on."""
-    names = ("unweave", "torch", "lightning", "numpy", "scipy", "scikit-learn", "safetensors", "pydantic")
+    names = ("unweave", "torch", "numpy", "scipy", "scikit-learn", "safetensors", "pydantic")
     found = {"python": platform.python_version(), "platform": f"{platform.system()} {platform.machine()}"}
     for name in names:
         try:

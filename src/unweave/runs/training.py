@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import itertools
-import logging
 import shutil
 import time
-import warnings
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import lightning.pytorch as pl
 import numpy as np
 import torch
 from torch import Tensor, nn
@@ -25,6 +23,7 @@ from unweave.core.seeding import derive_seed
 from unweave.core.system import SYSTEMS, System
 from unweave.data import DataSet, DataSource, Split, source
 from unweave.data._check import check_observations, check_values
+from unweave.runs.arithmetic import fast_arithmetic
 from unweave.runs.batches import Batches
 from unweave.runs.checkpoint import checkpoint_step, load_optimisers, load_weights, save_checkpoint, save_weights
 from unweave.runs.log import TrainingLog
@@ -220,109 +219,59 @@ def _batches(dataset: DataSet, rows: np.ndarray, system: System, manifest: Manif
 
 def _fit(folder: Path, manifest: Manifest, system: System, batches: Batches, progress: bool) -> None:
     start, steps = batches.start, batches.stop
+    state = folder / "state.safetensors"
     system.training_seed, system.step = derive_seed(manifest.seed, _NOISE), start
     torch.set_num_threads(manifest.threads)
-    system.train()
-    log = TrainingLog(folder / "log.csv", folder / "tensorboard", start)
-    callbacks: list[pl.Callback] = [
-        _Record(log, manifest.log_every),
-        _Checkpoint(folder, manifest.checkpoint_every, start),
-    ]
-    interrupt = _Interrupt()
-    callbacks.append(interrupt)
-    if progress:
-        callbacks.append(_Progress(f"{system.name()} on {batches.dataset.name}", start, steps))
-    logging.getLogger("lightning.pytorch").setLevel(logging.WARNING)
-    try:
-        with warnings.catch_warnings():
-            # Lightning advises on worker processes and intervals that this loader and log do not use.
-            warnings.filterwarnings("ignore", module="lightning")
-            trainer = pl.Trainer(
-                accelerator="gpu" if manifest.device == "cuda" else manifest.device,
-                devices=1,
-                max_epochs=1,
-                logger=False,
-                callbacks=callbacks,
-                enable_checkpointing=False,
-                enable_progress_bar=False,
-                enable_model_summary=False,
-                use_distributed_sampler=False,
-            )
-            trainer.fit(system, train_dataloaders=batches)
-    except SystemExit:
-        if interrupt.came:  # Lightning turns Ctrl-C into an exit of its own
-            raise KeyboardInterrupt from None
-        raise
-    finally:
-        log.close()
+    system.to(manifest.device).train()
+    optimisers = system.optimisers()
+    if start:
+        load_optimisers(state, optimisers)
+    else:  # so that there are good weights to keep whatever happens before the first checkpoint
+        save_checkpoint(state, system, optimisers)
+    title = f"{system.name()} on {batches.dataset.name}"
+    with (
+        TrainingLog(folder / "log.csv", folder / "tensorboard", start) as log,
+        bar(title, steps, start) if progress else nullcontext() as shown,
+        fast_arithmetic(),
+    ):
+        means = _Means()
+        began = time.perf_counter()
+        for batch in batches:
+            record = system.update(batch if manifest.device == "cpu" else batch.to(manifest.device), optimisers)
+            step, last = system.step, system.step == steps
+            means.add(record)
+            if step == 1 or step % manifest.log_every == 0 or last:
+                log.append(step, time.perf_counter() - began, means.take())
+            if last:
+                save_weights(folder / "weights.safetensors", system)
+            if last or step % manifest.checkpoint_every == 0:
+                save_checkpoint(state, system, optimisers)
+            if shown is not None:
+                if step % 50 == 0:
+                    shown.set_postfix_str(_loss(record), refresh=False)
+                shown.update(1)
 
 
-class _Record(pl.Callback):
-    """Averages the terms of each interval and appends them to the log."""
+class _Means:
+    """Averages the terms of an interval of steps; a player that rests has no value at a step."""
 
-    def __init__(self, log: TrainingLog, every: int):
-        self.file, self.every = log, every
-        self.began = time.perf_counter()
+    def __init__(self) -> None:
         self.sums: dict[str, Tensor] = {}
         self.counts: dict[str, int] = {}
 
-    def on_train_batch_end(self, trainer: Any, module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
-        for name, value in outputs["record"].items():
+    def add(self, record: Mapping[str, Tensor]) -> None:
+        for name, value in record.items():
             self.sums[name] = self.sums[name] + value if name in self.sums else value
             self.counts[name] = self.counts.get(name, 0) + 1
-        if module.step == 1 or module.step % self.every == 0 or module.step == module.config.training.steps:
-            means = {name: float(total) / self.counts[name] for name, total in self.sums.items()}
-            self.file.append(module.step, time.perf_counter() - self.began, means)
-            self.sums, self.counts = {}, {}
+
+    def take(self) -> dict[str, float]:
+        """The means so far; the next interval begins."""
+        means = {name: float(total) / self.counts[name] for name, total in self.sums.items()}
+        self.sums, self.counts = {}, {}
+        return means
 
 
-class _Checkpoint(pl.Callback):
-    """Writes state.safetensors every so many steps and at the end, where the weights alone are written too."""
-
-    def __init__(self, folder: Path, every: int, start: int):
-        self.folder, self.every, self.start = folder, every, start
-
-    def on_train_start(self, trainer: Any, module: Any) -> None:
-        if self.start:
-            load_optimisers(self.folder / "state.safetensors", trainer.optimizers)
-        else:  # so that there are good weights to keep whatever happens before the first checkpoint
-            save_checkpoint(self.folder / "state.safetensors", module, trainer.optimizers)
-
-    def on_train_batch_end(self, trainer: Any, module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
-        last = module.step == module.config.training.steps
-        if last:
-            save_weights(self.folder / "weights.safetensors", module)
-        if last or module.step % self.every == 0:
-            save_checkpoint(self.folder / "state.safetensors", module, trainer.optimizers)
-
-
-class _Interrupt(pl.Callback):
-    """Remembers that the user pressed Ctrl-C."""
-
-    came = False
-
-    def on_exception(self, trainer: Any, module: Any, exception: BaseException) -> None:
-        self.came = self.came or isinstance(exception, KeyboardInterrupt)
-
-
-class _Progress(pl.Callback):
-    """A progress bar over all steps of the run, those before a resume included."""
-
-    def __init__(self, title: str, start: int, steps: int):
-        self.title, self.start, self.steps = title, start, steps
-
-    def on_train_start(self, trainer: Any, module: Any) -> None:
-        self.bar = bar(self.title, self.steps, self.start)
-
-    def on_train_batch_end(self, trainer: Any, module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
-        if module.step % 50 == 0:
-            totals = [value for name, value in outputs["record"].items() if name.rsplit("/")[-1] == "total"]
-            self.bar.set_postfix_str(", ".join(f"loss {float(total):.1f}" for total in totals[:1]), refresh=False)
-        self.bar.update(1)
-
-    def on_train_end(self, trainer: Any, module: Any) -> None:
-        self.bar.close()
-
-    def on_exception(self, trainer: Any, module: Any, exception: BaseException) -> None:
-        if hasattr(self, "bar"):
-            self.bar.close()
+def _loss(record: Mapping[str, Tensor]) -> str:
+    """The first player's loss, for the progress bar."""
+    totals = (value for name, value in record.items() if name.rsplit("/")[-1] == "total")
+    return "".join(f"loss {float(total):.1f}" for total in itertools.islice(totals, 1))
