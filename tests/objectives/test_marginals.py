@@ -12,7 +12,13 @@ from torch.distributions import Categorical, MultivariateNormal
 from unweave.core.distributions import Concrete, normal
 from unweave.core.errors import ConfigError, ShapeError, UnknownNameError, UnweaveError
 from unweave.core.trace import Trace
-from unweave.objectives.marginals import InferenceMarginal, Leaf, anchor_information, map_parameters
+from unweave.objectives.marginals import (
+    InferenceMarginal,
+    Leaf,
+    anchor_information,
+    map_parameters,
+    pairwise_log_prob,
+)
 
 STYLE = [Leaf("style", e) for e in range(3)]
 
@@ -308,3 +314,92 @@ def test_parameters_of_a_distribution_can_be_changed(distribution: torch.distrib
     distribution.log_prob(value)  # fills in derived parameters, which must not be passed on
     turned = map_parameters(distribution, lambda parameter: parameter.flip(0))
     torch.testing.assert_close(turned.log_prob(value.flip(0)), distribution.log_prob(value).flip(0))
+
+
+# Products of matrices, and a memory of posteriors ---------------------------------------------------------------------
+
+
+def memory_of(q: Trace, rows: slice) -> dict[str, torch.distributions.Distribution]:
+    """The posteriors of some rows, as a memory holds them."""
+    return {site.name: map_parameters(site.distribution, lambda value: value.detach()[rows]) for site in q.sites()}
+
+
+@pytest.mark.parametrize("part", [["style"], ["digit"], ["style", "digit"]])
+@pytest.mark.parametrize("samples", [None, 3])
+def test_products_of_matrices_equal_the_table_of_elements(part: list[str], samples: int | None) -> None:
+    q, parameters = run(rows=7, samples=samples)
+    marginal = InferenceMarginal(q, ["style", "digit"], 50)
+    product = marginal.pairwise([leaf for leaf in marginal.leaves if leaf.site in part])
+    table = sum(pairwise_log_prob(q.site(name)).sum(-1) for name in part)
+    torch.testing.assert_close(product, table, rtol=1e-11, atol=1e-11)
+    inputs = [p for p, name in zip(parameters, ["style", "style", "digit"], strict=True) if name in part]
+    weight = torch.randn(product.shape, dtype=torch.float64)
+    for here, there in zip(
+        torch.autograd.grad((weight * product).sum(), inputs, retain_graph=True),
+        torch.autograd.grad((weight * table).sum(), inputs),
+        strict=True,
+    ):
+        torch.testing.assert_close(here, there, rtol=1e-9, atol=1e-9)
+
+
+def test_products_survive_the_narrowest_posteriors() -> None:
+    """Single precision, means around 3 and the smallest standard deviation a head gives: squares of 10^8 cancel."""
+    generator = torch.Generator().manual_seed(0)
+    mean = 3 * torch.randn(16, 10, generator=generator)
+    q = Trace({"z": mean + 3e-4 * torch.randn(16, 10, generator=generator)}, rows=16)
+    q.sample("z", normal(mean, torch.full_like(mean, 3e-4)))
+    got = InferenceMarginal(q, ["z"], 100).pairwise([Leaf("z")]).diagonal()
+    base = q.site("z").distribution.base_dist
+    exact = torch.distributions.Normal(base.loc.double(), base.scale.double()).log_prob(q["z"].double()).sum(-1)
+    torch.testing.assert_close(got.double(), exact, rtol=1e-5, atol=1e-4)
+
+
+def test_a_memory_joins_the_mixture_of_parts_and_leaves_single_numbers_to_the_batch() -> None:
+    rows, kept, size = 5, 4, 60
+    q, _ = run(rows + kept)
+    near = Trace({"style": q["style"][:rows], "digit": q["digit"][:rows]}, rows=rows)
+    for site in q.sites():
+        near.sample(site.name, map_parameters(site.distribution, lambda value: value[:rows]))
+    marginal = InferenceMarginal(near, ["style", "digit"], size, memory=memory_of(q, slice(rows, None)))
+    columns = rows + kept
+    for elements in ([0, 1], [0, 1, 2]):
+        got = marginal.log_prob([STYLE[e] for e in elements])
+        for b in range(rows):
+            total = pair(q, b, b, elements) / size
+            total += sum(
+                (size - 1) / (size * (columns - 1)) * pair(q, b, other, elements)
+                for other in range(columns)
+                if other != b
+            )
+            assert got[b].item() == pytest.approx(math.log(total), abs=1e-11)
+    plain = InferenceMarginal(near, ["style", "digit"], size)
+    torch.testing.assert_close(marginal.log_prob([STYLE[0]]), plain.log_prob([STYLE[0]]))
+    assert marginal.pairwise(STYLE).shape == (rows, rows)
+
+
+def test_a_memory_that_is_the_rest_of_the_data_makes_the_estimate_exact() -> None:
+    q, _ = run(rows=9)
+    near = Trace({"style": q["style"][:4], "digit": q["digit"][:4]}, rows=4)
+    for site in q.sites():
+        near.sample(site.name, map_parameters(site.distribution, lambda value: value[:4]))
+    marginal = InferenceMarginal(near, ["style", "digit"], 9, memory=memory_of(q, slice(4, None)))
+    got = marginal.log_prob([*STYLE, Leaf("digit")])
+    for b in range(4):
+        assert got[b].item() == pytest.approx(data_set_mixture(q, b), abs=1e-11)
+
+
+def test_a_memory_receives_no_gradient_and_its_batch_does() -> None:
+    q, parameters = run(rows=8)
+    marginal = InferenceMarginal(q, ["style", "digit"], 40, memory=memory_of(q, slice(0, 3)))
+    marginal.log_prob([*STYLE, Leaf("digit")]).sum().backward()
+    assert all(parameter.grad is not None and parameter.grad.abs().sum() > 0 for parameter in parameters)
+
+
+def test_bad_memories_are_refused() -> None:
+    q, _ = run()
+    with pytest.raises(UnweaveError, match="every site"):
+        InferenceMarginal(q, ["style", "digit"], 40, memory={"style": q.site("style").distribution})
+    with pytest.raises(UnweaveError, match="exact"):
+        InferenceMarginal(q, ["style", "digit"], estimator="exact", memory=memory_of(q, slice(None)))
+    with pytest.raises(ConfigError, match="observations"):
+        InferenceMarginal(q, ["style", "digit"], 8, memory=memory_of(q, slice(None)))

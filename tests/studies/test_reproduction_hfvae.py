@@ -218,7 +218,7 @@ def test_short_training_moves_in_the_direction_of_each_removal():
 @pytest.mark.parametrize("scale", ["quick", "paper"])
 def test_every_planned_run_has_settings_its_system_reads(scale):
     runs = hfvae.plan(scale, range(3))
-    assert len({run.name for run in runs}) == len(runs) == 45
+    assert len({run.name for run in runs}) == len(runs) == 48
     for run in runs:
         SYSTEMS[run.system].config_class.preset(run.preset).override(run.settings)
 

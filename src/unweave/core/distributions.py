@@ -124,6 +124,13 @@ def elementwise_log_prob(distribution: Distribution, value: Tensor) -> Tensor:
     return distribution.log_prob(value).unsqueeze(-1)
 
 
+def count_elements(distribution: Distribution) -> int:
+    """E: how many statistically separate elements `elementwise_log_prob` finds in a value."""
+    if isinstance(distribution, Independent):
+        return math.prod(distribution.event_shape[: distribution.reinterpreted_batch_ndims])
+    return 1
+
+
 def centre(distribution: Distribution) -> Tensor:
     """The value a deterministic encoding takes, of the shape of a draw.
 

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from unweave.core.errors import ConfigError
 from unweave.nets.dense import Activation, Norm, activation_layer, layers, over_rows
+from unweave.nets.edges import Down, Up
 
 
 @dataclass(frozen=True)
@@ -45,10 +46,10 @@ class Stage:
         return height, width
 
     def down(self, inputs: int, outputs: int) -> nn.Conv2d:
-        return nn.Conv2d(inputs, outputs, 2 * self.stride, self.stride, self.padding)
+        return Down(inputs, outputs, 2 * self.stride, self.stride, self.padding)
 
     def up(self, inputs: int, outputs: int) -> nn.ConvTranspose2d:
-        return nn.ConvTranspose2d(inputs, outputs, 2 * self.stride, self.stride, self.padding, self.output_padding)
+        return Up(inputs, outputs, 2 * self.stride, self.stride, self.padding, self.output_padding)
 
 
 def smallest_side(count: int, stem: int) -> int:

@@ -13,7 +13,7 @@ Activation = Literal["relu", "leaky_relu", "elu", "tanh", "gelu"]
 Norm = Literal["none", "layer"]
 
 _ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {
-    "relu": nn.ReLU,
+    "relu": lambda: nn.ReLU(inplace=True),  # no layer before it needs its own output again: one image less to keep
     "leaky_relu": lambda: nn.LeakyReLU(0.2),
     "elu": nn.ELU,
     "tanh": nn.Tanh,

@@ -25,7 +25,7 @@ import torch
 from torch import Tensor
 from torch.distributions import Distribution, Independent, MultivariateNormal
 
-from unweave.core.distributions import elementwise_log_prob
+from unweave.core.distributions import count_elements, elementwise_log_prob
 from unweave.core.errors import ConfigError, ShapeError, UnweaveError
 from unweave.core.trace import Trace
 from unweave.objectives.marginals import Estimator, InferenceMarginal, Leaf
@@ -77,13 +77,6 @@ def tree_of_elements(q: Trace, names: Sequence[str] | None = None) -> Node:
         Leaf(n, e) for n in (q.names if names is None else names) for e in range(count_elements(q.site(n).distribution))
     ]
     return Node("root", tuple(leaves))
-
-
-def count_elements(distribution: Distribution) -> int:
-    """E: how many statistically separate elements `elementwise_log_prob` finds in a value."""
-    if isinstance(distribution, Independent):
-        return int(np.prod(distribution.event_shape[: distribution.reinterpreted_batch_ndims]))
-    return 1
 
 
 class Prior(Protocol):
@@ -209,6 +202,7 @@ def decompose(
     size: int | None,
     estimator: Estimator = "stratified",
     prior: Prior | None = None,
+    memory: Mapping[str, Distribution] | None = None,
 ) -> Decomposition:
     """The hierarchical decomposition of KL(q(z|x) || p(z)) along a tree.
 
@@ -218,6 +212,7 @@ def decompose(
     size:      N, the number of observations in the data set
     estimator: of the inference marginal, see `InferenceMarginal`
     prior:     a prior that does not factorise, such as `GaussianPrior`
+    memory:    posteriors of further observations, see `InferenceMarginal`
     """
     _check_tree(q, tree)
     if prior is None:
@@ -225,7 +220,7 @@ def decompose(
             raise UnweaveError("a decomposition needs a prior: give the trace of the generative program, or `prior`")
         prior = FactorisedPrior(p)
     everything = _elements(q, tree)
-    marginal = InferenceMarginal(q, list(dict.fromkeys(leaf.site for leaf in everything)), size, estimator)
+    marginal = InferenceMarginal(q, list(dict.fromkeys(leaf.site for leaf in everything)), size, estimator, memory)
     # Each part's log-densities, computed once: every one of them is added in one term and subtracted in another.
     parts: list[Node | Leaf] = [*tree.nodes(), *tree.leaves()]
     log_q = {_key(part): marginal.log_prob(_elements(q, part)) for part in parts}

@@ -52,6 +52,7 @@ from unweave.objectives.decomposition import FactorisedPrior, GaussianPrior, Nod
 from unweave.objectives.elbo import reconstruction
 from unweave.objectives.likelihood import Likelihood
 from unweave.objectives.marginals import Leaf, anchor_information
+from unweave.objectives.memory import PosteriorMemory
 from unweave.systems._burgess import BURGESS
 from unweave.systems._networks import QUICK
 
@@ -154,6 +155,8 @@ class HFVAEConfig(SystemConfig):
     """Temperature t of the Concrete blocks, posterior and prior alike; above 0."""
     estimator: Literal["stratified", "weighted"] = "stratified"
     """How q(z) is estimated from a batch."""
+    memory: pydantic.NonNegativeInt = 0
+    """Posteriors of this many earlier rows that stand beside the batch in q(z); the paper has none."""
     anchors: tuple[str, ...] = ()
     """Anchor variables, blocks or columns such as "style[0]", whose information is charged less."""
     anchor: Weight = 0.0
@@ -252,6 +255,14 @@ class HFVAE(System, Encodes, Decodes, Samples):
             self.decoder = OverRows(decoder, 1)
         check_decoder(self.decoder, spec, inputs, parameters)
         self.tree = Node("root", tuple(plan.part() for plan in self.plans))
+        self.memory: PosteriorMemory | None = None
+        if config.memory:
+            if config.memory + config.training.batch_size > spec.size:
+                raise ConfigError(
+                    f"memory={config.memory} and a batch of {config.training.batch_size} are more than the "
+                    f"{spec.size} training rows: set a smaller memory"
+                )
+            self.memory = PosteriorMemory(config.memory, {plan.name: (plan.kind, plan.size) for plan in self.plans})
 
     @property
     def blocks(self) -> tuple[Block, ...]:
@@ -307,7 +318,10 @@ class HFVAE(System, Encodes, Decodes, Samples):
         config = self.config
         q = self.posterior(batch)
         p = self.joint(q.as_given(x=batch.observations), batch)
-        parts = decompose(q, None, self.tree, self.spec.size, config.estimator, self._joint_prior(p))
+        earlier = self.memory.posteriors(self.temperature) if self.memory else None
+        parts = decompose(q, None, self.tree, self.spec.size, config.estimator, self._joint_prior(p), earlier)
+        if self.memory and self.training:
+            self.memory.keep(q)
         names = {plan.name for plan in self.plans}
         within = {name: value for name, value in parts.within_by_node.items() if name in names}
         groups = {name: value for name, value in parts.within_by_node.items() if name not in names}

@@ -25,8 +25,8 @@ from unweave.studies.reproductions._reproduction import Lab
 EQUAL = (1, 2, 3, 4, 6, 8, 10)
 """beta = gamma, figure 6 left: seven values; the paper names 2, 3, 4 and 6."""
 BETAS = (1, 2, 4, 8)
-"""beta at gamma = 3, figure 6 right; 4 is row "mnist"."""
-BETA_ROWS = {1: "beta1", 2: "beta2", 4: "mnist", 8: "beta8"}
+"""beta at gamma = 3, figure 6 right."""
+BETA_ROWS = {beta: f"beta{beta}" for beta in BETAS}
 EQUAL_ROWS = {value: f"bg{value}" for value in EQUAL}
 
 

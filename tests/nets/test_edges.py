@@ -1,0 +1,96 @@
+"""The layers at the image's edge compute what the textbook layers compute, forward and backward."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from unweave.nets.edges import FEW_CHANNELS, Down, Up, add_patches, patches
+
+GEOMETRY = [(4, 2, (1, 1)), (8, 4, (2, 2)), (4, 2, (1, 2)), (6, 3, (2, 1)), (4, 2, (0, 0))]
+
+
+def compare(mine: nn.Module, plain: nn.Module, x: torch.Tensor, image_gradient: bool, monkeypatch) -> None:
+    """Same parameters in both; outputs, and gradients of a random weighting of them, agree to 1e-5."""
+    plain.load_state_dict(mine.state_dict())
+    # A matrix product, not the plain layer by a back door.
+    monkeypatch.setattr(type(mine).__mro__[1], "forward", lambda *_: pytest.fail("the plain layer was called"))
+    results = []
+    for layer in (mine, None):
+        value = x.clone().requires_grad_(image_gradient)
+        if layer is None:
+            monkeypatch.undo()
+            layer = plain
+        y = layer(value)
+        generator = torch.Generator().manual_seed(1)
+        weight = torch.randn(y.shape, generator=generator)
+        parameters = list(layer.parameters())
+        inputs = [*parameters, value] if image_gradient else parameters
+        results.append((y, *torch.autograd.grad((weight * y).sum(), inputs)))
+    for here, there in zip(*results, strict=True):
+        scale = there.abs().max()
+        torch.testing.assert_close(here / scale, there / scale, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+@pytest.mark.parametrize(("kernel", "stride", "padding"), GEOMETRY)
+@pytest.mark.parametrize("size", [(16, 16), (17, 22)])
+def test_a_convolution_of_few_channels(channels, kernel, stride, padding, size, monkeypatch):
+    torch.manual_seed(0)
+    settings = (channels, 5, kernel, stride, padding)
+    x = torch.randn(3, channels, *size)
+    compare(Down(*settings), nn.Conv2d(*settings), x, False, monkeypatch)
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+@pytest.mark.parametrize(("kernel", "stride", "padding"), GEOMETRY)
+@pytest.mark.parametrize("output_padding", [(0, 0), (1, 0)])
+@pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
+def test_a_transposed_convolution_to_few_channels(
+    channels, kernel, stride, padding, output_padding, layout, monkeypatch
+):
+    torch.manual_seed(0)
+    settings = (5, channels, kernel, stride, padding, output_padding)
+    x = torch.randn(3, 5, 6, 7).contiguous(memory_format=layout)
+    compare(Up(*settings), nn.ConvTranspose2d(*settings), x, True, monkeypatch)
+
+
+@pytest.mark.parametrize(("kernel", "stride", "padding"), GEOMETRY)
+def test_cutting_and_adding_up_are_adjoint(kernel, stride, padding):
+    """<P x, c> = <x, P^T c> for any image x and patches c."""
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(2, 3, 15, 18, generator=generator, dtype=torch.float64)
+    cut, height, width = patches(x, kernel, stride, padding)
+    c = torch.randn(cut.shape, generator=generator, dtype=torch.float64)
+    back = add_patches(c, (height, width), 2, kernel, stride, padding, (15, 18))
+    assert (cut * c).sum().item() == pytest.approx((x * back).sum().item(), rel=1e-12)
+
+
+def test_patches_equal_a_loop():
+    x = torch.arange(2 * 1 * 6 * 6, dtype=torch.float32).view(2, 1, 6, 6)
+    cut, height, width = patches(x, 4, 2, (1, 1))
+    padded = nn.functional.pad(x, (1, 1, 1, 1))
+    assert (height, width) == (3, 3)
+    for number in range(2):
+        for row in range(3):
+            for column in range(3):
+                patch = padded[number, 0, 2 * row : 2 * row + 4, 2 * column : 2 * column + 4]
+                assert torch.equal(cut[:, number * 9 + row * 3 + column], patch.flatten())
+
+
+def test_the_image_of_the_first_layer_can_be_differentiated_twice():
+    """A gradient penalty needs it: the plain layer runs when the image wants a gradient."""
+    layer = Down(1, 4, 4, 2, 1)
+    x = torch.randn(2, 1, 8, 8, requires_grad=True)
+    (slope,) = torch.autograd.grad(layer(x).square().sum(), x, create_graph=True)
+    slope.square().sum().backward()
+    assert x.grad is not None
+    assert layer.weight.grad is not None
+
+
+def test_many_channels_keep_their_layout():
+    x = torch.randn(2, FEW_CHANNELS + 4, 8, 8).contiguous(memory_format=torch.channels_last)
+    y = Up(8, 8, 4, 2, 1)(Down(8, 8, 4, 2, 1)(x))
+    assert y.is_contiguous(memory_format=torch.channels_last)
+    assert Down(1, 8, 4, 2, 1)(torch.randn(2, 1, 8, 8)).is_contiguous(memory_format=torch.channels_last)
