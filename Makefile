@@ -24,8 +24,12 @@ format: $(READY)
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
+# About 40 minutes. The last three keep their results and put them into benchmarks/README.md; BENCH=--quick does neither.
+BENCH ?= --save
 bench: $(READY)
-	for script in benchmarks/*.py; do $(BIN)/python $$script || exit 1; done
+	$(BIN)/python benchmarks/peers/install.py
+	for script in dsprites tc_bias scores papers; do $(BIN)/python benchmarks/$$script.py || exit 1; done
+	for script in training start growth; do $(BIN)/python benchmarks/$$script.py $(BENCH) || exit 1; done
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache

@@ -1,0 +1,1 @@
+from torchvision.transforms import functional  # noqa: F401
