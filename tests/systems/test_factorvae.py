@@ -95,6 +95,26 @@ def test_total_correlation_reaches_the_encoder_through_the_fixed_discriminator(b
     assert abs(bias.grad[0].item()) > 1e-5
 
 
+def test_the_discriminator_sees_the_codes_that_the_vae_drew(bench, monkeypatch):
+    """Once for each turn of the VAE, and for this very batch; otherwise it draws its own."""
+    system, batch, other = build(bench), bench.batch(second=True), bench.batch(second=True)
+    encoded = []
+    monkeypatch.setattr(system, "_codes", lambda batch: encoded.append(batch) or torch.zeros(batch.rows, 3).double())
+    seen = []
+    system.discriminator.register_forward_pre_hook(lambda module, inputs: seen.append(inputs[0]))
+    system.objective("vae", batch, 0)
+    system.objective("discriminator", batch, 0)
+    assert torch.equal(seen[1], seen[0].detach())
+    assert not seen[1].requires_grad
+    assert [id(each) for each in encoded] == [id(batch.extra["second"])]
+    system.objective("discriminator", batch, 1)  # the VAE rested
+    system.objective("vae", batch, 2)
+    system.objective("discriminator", other, 2)
+    assert [id(each) for each in encoded[1:]] == [
+        id(each) for each in (batch, batch.extra["second"], other, other.extra["second"])
+    ]
+
+
 def test_second_batch_is_the_discriminators_alone(bench):
     system = build(bench)
     one, other = bench.batch(second=True), bench.batch(second=True)

@@ -107,6 +107,7 @@ class FactorVAE(System, Encodes, Decodes, Samples):
         super().__init__(config, spec)
         self.networks = GaussianNetworks(config, spec, encoder, decoder)
         self.discriminator = Discriminator(config.latent, config.discriminator.layers, config.discriminator.width)
+        self._drawn: tuple[Batch, Tensor] | None = None  # the codes of the step's batch, from the VAE's turn
 
     @property
     def blocks(self) -> tuple[Block, ...]:
@@ -133,6 +134,7 @@ class FactorVAE(System, Encodes, Decodes, Samples):
     def _vae(self, batch: Batch) -> Terms:
         q = self.posterior(batch)
         p = self.joint(q.as_given(x=batch.observations), batch)
+        self._drawn = (batch, q["z"].detach())
         return Terms(
             {
                 "reconstruction": reconstruction(p),
@@ -143,10 +145,15 @@ class FactorVAE(System, Encodes, Decodes, Samples):
         )
 
     def _discriminator(self, batch: Batch) -> Terms:
-        joint = self.discriminator(self._codes(batch))
+        joint = self.discriminator(self._codes_of_step(batch))
         permuted = self.discriminator(permute_dims(self._codes(self._second(batch))))
         right = torch.cat([joint[:, 0] > joint[:, 1], permuted[:, 1] > permuted[:, 0]])
         return Terms({"discrimination": discriminator_cost(joint, permuted)}, diagnostics={"accuracy": right})
+
+    def _codes_of_step(self, batch: Batch) -> Tensor:
+        """(B, D) the codes that the VAE drew at this step (Algorithm 2 uses them for both); its own when it rests."""
+        drawn, self._drawn = self._drawn, None
+        return drawn[1] if drawn is not None and drawn[0] is batch else self._codes(batch)
 
     @torch.no_grad()
     def _codes(self, batch: Batch) -> Tensor:
