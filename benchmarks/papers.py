@@ -4,9 +4,9 @@
 
 The loop by hand is plain PyTorch without anything of this library: same layers, same sizes, bytes turned into floats at
 each step, fused Adam as ours has, no logging and no checkpoints. It reads the rows that `unweave train` reads, from a
-list made before the clock starts. Both train in turn, in one run, on one thread, each time in a process of its own (ours
-tells the allocator to keep memory, which would help the other too); the table has the ratio of steps per second. Then
-memory: what a process of its own holds after 100 steps, and after 800.
+list made before the clock starts. Both train in turn, in one run, on one thread, each time in a process of its own
+(ours tells the allocator to keep memory, which would help the other too); the table has the ratio of steps per second.
+Then memory: what a process of its own holds after 100 steps, and after 800.
 
 Needs MNIST; without its files random images of the same shape take their place (the work is the same).
 """

@@ -95,3 +95,24 @@ def test_first_outside_over_chunks():
     assert first_outside(array, 0, 1) is None
     array[[300, 333]] = 2
     assert first_outside(array, 0, 1) == 300
+
+
+@pytest.mark.parametrize(
+    ("pieces", "two"),
+    [
+        ([[0, 1], [1, 1], [0, 0]], True),
+        ([[0, 0], [5, 5]], True),
+        ([[0, 0], [5, 5], [3, 3]], False),  # two values in no piece, three in all
+        ([[0, 5], [0, 3, 5, 5]], False),
+        ([[7, 7]], True),
+    ],
+)
+@pytest.mark.parametrize("kind", [np.uint8, np.float32])
+def test_two_values_are_counted_over_all_pieces(monkeypatch, pieces, two, kind):
+    """As the plain count of different values in the whole array says."""
+    monkeypatch.setattr(_check, "_CHUNK_BYTES", 4)
+    array = np.array([value for piece in pieces for value in piece], dtype=kind)[:, None]
+    found = _check.check_observations(array, "here")
+    assert found.two is two
+    assert found.two == (len(np.unique(array)) <= 2)
+    assert (found.low, found.high) == (array.min(), array.max())

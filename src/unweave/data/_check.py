@@ -11,9 +11,8 @@ import numpy as np
 from unweave.core.dataspec import Values
 from unweave.core.errors import DataError
 
-_CHUNK_BYTES = (
-    1 << 26
-)  # observations are looked at in pieces of 64 MB, so that a memory-mapped file is never all in memory
+# Observations are looked at in pieces of 64 MB, so that a memory-mapped file is never all in memory.
+_CHUNK_BYTES = 1 << 26
 
 
 @dataclass(frozen=True)
@@ -46,13 +45,18 @@ def check_observations(array: np.ndarray, where: str) -> Found:
     if array.shape[0] == 0 or array.size == 0:
         raise DataError(f"{where} is empty (shape {array.shape}): there is nothing to learn from")
     low, high, whole = np.inf, -np.inf, True
+    values: set[float] = set()  # as long as there are no more than two: all in one pass, files may be large
     for start, chunk in _chunks(array):
         if chunk.dtype.kind == "f":
             _check_finite(chunk, start, where)
             whole = whole and bool((chunk == np.floor(chunk)).all())
-        low, high = min(low, float(chunk.min())), max(high, float(chunk.max()))
-    two = all(bool(((chunk == low) | (chunk == high)).all()) for _, chunk in _chunks(array)) if whole else False
-    return Found(low, high, whole, two)
+        least, most = chunk.min(), chunk.max()
+        low, high = min(low, float(least)), max(high, float(most))
+        if len(values) <= 2:
+            values |= {float(least), float(most)}
+            if not ((chunk == least) | (chunk == most)).all():
+                values = {low, high, np.nan}
+    return Found(low, high, whole, whole and len(values) <= 2)
 
 
 def first_outside(array: np.ndarray, low: float, high: float) -> int | None:
