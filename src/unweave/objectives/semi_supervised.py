@@ -47,11 +47,11 @@ class Estimate:
 
 def log_weights(q: Trace) -> Tensor:
     """(S, B) log w, the sum of the log-probabilities of the observed sites of q (eq. 6); 0 where there is no label."""
-    total = _sum((), _shape(q), like=q)
+    total: Tensor | None = None
     for site in q.sites(Provenance.OBSERVED):
-        known = site.log_prob if site.mask is None else torch.where(site.mask, site.log_prob, torch.zeros_like(total))
-        total = total + known
-    return total
+        known = site.log_prob if site.mask is None else torch.where(site.mask, site.log_prob, 0.0)
+        total = known if total is None else total + known
+    return _sum((), _shape(q), like=q) if total is None else total.expand(_shape(q))
 
 
 def log_shares(q: Trace) -> Tensor:
@@ -72,11 +72,12 @@ def self_normalised_bound(q: Trace, p: Trace) -> Estimate:
     is unbiased. (The r^s add up to 1 on average only, when a variable that is drawn comes before an enumerated one:
     dividing by their sum would raise the estimate above the bound.) Gradients pass through the weights too.
     """
-    log_w, log_r = log_weights(q), log_shares(q)
+    log_w = log_weights(q)
     ratio = log_joint(q, p) - _sum(q.sites(), _shape(q), like=q)
     if len(ratio) == 1:  # one draw has weight 1 whatever w is
         mean, supervision = ratio.squeeze(0), log_w.squeeze(0)
     else:
+        log_r = log_shares(q)
         shares = (log_r + log_w).softmax(dim=0) if q.sites(Provenance.OBSERVED) else log_r.exp()
         mean, supervision = (shares * ratio).sum(0), (log_r.exp() * log_w).sum(0)
     return Estimate(mean + supervision, supervision)
