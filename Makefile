@@ -28,7 +28,7 @@ format: $(READY)
 BENCH ?= --save
 bench: $(READY)
 	$(BIN)/python benchmarks/peers/install.py
-	for script in dsprites tc_bias scores papers; do $(BIN)/python benchmarks/$$script.py || exit 1; done
+	for script in dsprites tc_bias networks scores papers; do $(BIN)/python benchmarks/$$script.py || exit 1; done
 	for script in training start growth; do $(BIN)/python benchmarks/$$script.py $(BENCH) || exit 1; done
 
 clean:
