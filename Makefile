@@ -24,12 +24,12 @@ format: $(READY)
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-# About 40 minutes. The last three keep their results and put them into benchmarks/README.md; BENCH=--quick does neither.
+# About 40 minutes. The last four keep their results and put them into benchmarks/README.md; BENCH=--quick does neither.
 BENCH ?= --save
 bench: $(READY)
 	$(BIN)/python benchmarks/peers/install.py
-	for script in dsprites tc_bias networks scores papers; do $(BIN)/python benchmarks/$$script.py || exit 1; done
-	for script in training start growth; do $(BIN)/python benchmarks/$$script.py $(BENCH) || exit 1; done
+	for script in dsprites tc_bias networks papers; do $(BIN)/python benchmarks/$$script.py || exit 1; done
+	for script in training scores start growth; do $(BIN)/python benchmarks/$$script.py $(BENCH) || exit 1; done
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from unweave.core.errors import MetricError
-from unweave.metrics import cvr, mapc, tdv, ud90
+from unweave.metrics import METRICS, cvr, mapc, tdv, ud90
+from unweave.metrics._covariance import weighted_covariances
 
 ALL = [mapc, cvr, tdv, ud90]
 
@@ -15,6 +16,34 @@ def codes_of(covariance, rows=400, seed=0):
     z -= z.mean(axis=0)
     z = z @ np.linalg.inv(np.linalg.cholesky(z.T @ z / (rows - 1))).T
     return z @ np.linalg.cholesky(np.asarray(covariance)).T
+
+
+def test_weighted_covariances_agree_with_repeated_rows(monkeypatch):
+    monkeypatch.setattr("unweave.metrics._covariance.MOST_PRODUCTS", 1)  # parts of 64 rows
+    rng = np.random.default_rng(0)
+    codes = rng.normal(size=(150, 4)) @ rng.normal(size=(4, 4)) * [1, 1e3, 1e-3, 1] + [0, 5, 0, 1e6]
+    codes = np.concatenate([codes, np.eye(150)[:, :1], np.full((150, 1), 0.1)], axis=1)
+    weights = rng.poisson(1.0, size=(150, 9)).astype(np.float32)
+    weights[0, :3] = 0  # the fifth column is constant in these draws
+    found = weighted_covariances(codes, weights)
+    for draw in range(9):
+        rows = np.repeat(codes, weights[:, draw].astype(int), axis=0)
+        expected = np.cov(rows.T, bias=True)
+        scale = np.sqrt(np.outer(np.diag(expected), np.diag(expected)))
+        np.testing.assert_allclose(found[draw], expected, atol=1e-9 * scale.max(), rtol=1e-7)
+    assert (found[:3, 4] == 0).all()
+    assert (found[:, 5] == 0).all()
+
+
+@pytest.mark.parametrize("score", ALL)
+def test_interval_is_the_bootstrap_of_the_score(score):
+    rng = np.random.default_rng(0)
+    codes = rng.normal(size=(80, 3)) @ rng.normal(size=(3, 3))
+    draws = np.random.default_rng(5)
+    values = np.array([score(codes[draws.integers(80, size=80)], repeats=2).value for _ in range(30)])
+    found = score(codes, repeats=30, rng=5)
+    low, high = np.quantile(values + found.value - np.median(values), [0.025, 0.975])
+    assert found.interval == pytest.approx((max(low, METRICS[score.name].bounds[0]), high))
 
 
 def test_mapc_agrees_with_a_loop():

@@ -15,7 +15,18 @@ from sklearn.tree import DecisionTreeRegressor
 
 from unweave.core.errors import MetricError
 from unweave.metrics import dci_boosted, dci_forest, dci_lasso, disentanglement_completeness
-from unweave.metrics._importance import PENALTIES, _best_depth, _importance_to_depth, boosted, forest, gains, lasso
+from unweave.metrics._importance import (
+    PENALTIES,
+    _best_depth,
+    _importance_to_depth,
+    _losses_by_depth,
+    bin_edges,
+    boosted,
+    forest,
+    gains,
+    lasso,
+    to_bins,
+)
 from unweave.metrics.dci import _jackknife
 
 ALL = [dci_lasso, dci_forest, dci_boosted]
@@ -131,6 +142,7 @@ class TestForest:
         rng = np.random.default_rng(1)
         codes = rng.normal(size=(250, 3))
         target = np.round(codes[:, 0] ** 2 + 0.3 * rng.normal(size=250)).clip(0, 3)
+        codes = codes.argsort(axis=0).argsort(axis=0).astype(float)  # fewer than 255 whole numbers: bins change nothing
         kind = RandomForestClassifier if classify else RandomForestRegressor
         full = kind(10, max_features=None, random_state=3).fit(codes, target)
         losses = []
@@ -151,12 +163,77 @@ class TestForest:
         best = losses.mean(1).argmin()
         allowed = losses[best].mean() + losses[best].std() / np.sqrt(losses.shape[1])
         expected = 1 + int(np.flatnonzero(losses.mean(1) <= allowed)[0])
-        assert _best_depth(full, codes, target, classify) == expected
+        assert _best_depth(_losses_by_depth(full, codes.astype(np.float32), target, classify)) == expected
         assert expected > 1
         importance, guess = forest(10)(codes, target, classify, codes[:50], 3)
         model = kind(10, max_features=None, random_state=3, max_depth=expected).fit(codes, target)
         np.testing.assert_allclose(importance, model.feature_importances_, atol=1e-7)
         np.testing.assert_allclose(guess, model.predict(codes[:50]))
+
+    @pytest.mark.parametrize("classify", [True, False])
+    def test_losses_agree_with_a_walk_down_every_tree(self, classify):
+        rng = np.random.default_rng(1)
+        codes = rng.normal(size=(80, 3)).astype(np.float32)
+        target = np.round(codes[:, 0] + 0.5 * rng.normal(size=80)).clip(-1, 1).astype(float)
+        kind = RandomForestClassifier if classify else RandomForestRegressor
+        model = kind(4, max_features=None, random_state=3).fit(codes, target)
+        losses = _losses_by_depth(model, codes, target, classify)
+        assert len(losses) == 1 + max(tree.tree_.max_depth for tree in model.estimators_)
+        for depth, found in enumerate(losses):
+            expected = []
+            for n in range(80):
+                said = []
+                for estimator, drawn in zip(model.estimators_, model.estimators_samples_, strict=True):
+                    tree, node = estimator.tree_, 0
+                    for _ in range(depth):
+                        if tree.children_left[node] >= 0:
+                            left = codes[n, tree.feature[node]] <= tree.threshold[node]
+                            node = tree.children_left[node] if left else tree.children_right[node]
+                    if n not in drawn:
+                        said.append(tree.value[node, 0])
+                if said:
+                    truth = (model.classes_ == target[n]) if classify else target[n]
+                    expected.append(np.sum((np.mean(said, axis=0) - truth) ** 2))
+            np.testing.assert_allclose(found, expected)
+
+    @pytest.mark.parametrize("classify", [True, False])
+    def test_bins_and_limited_depth_give_what_exact_trees_grown_to_the_end_give(self, classify):
+        rng = np.random.default_rng(2)
+        codes = rng.normal(size=(3000, 4))
+        target = np.round(2 * codes[:, 0] + np.sin(3 * codes[:, 1]) + 0.5 * rng.normal(size=3000)).clip(-3, 3)
+        kind = RandomForestClassifier if classify else RandomForestRegressor
+        exact = []
+        for seed in range(6):
+            full = kind(10, max_features=None, random_state=seed).fit(codes, target)
+            depth = _best_depth(_losses_by_depth(full, codes.astype(np.float32), target, classify))
+            exact.append(np.mean([_importance_to_depth(tree.tree_, depth) for tree in full.estimators_], axis=0))
+        found = [forest(10)(codes, target, classify, codes[:9], seed)[0] for seed in range(6)]
+        error = np.sqrt((np.var(exact, axis=0, ddof=1) + np.var(found, axis=0, ddof=1)) / 6)
+        assert (np.abs(np.mean(found, axis=0) - np.mean(exact, axis=0)) < 4 * error + 1e-4).all()
+
+    def test_a_chain_of_splits_is_grown_to_its_end(self):
+        # Targets 4^0, 4^1, ...: each split cuts the greatest off, so the best depth is far beyond log2 n.
+        codes = np.repeat(np.arange(40.0), 25)[:, None]
+        target = np.repeat(4.0 ** np.arange(40), 25)
+        importance, guess = forest(10)(codes, target, False, codes, 0)
+        assert importance[0] == 1.0
+        np.testing.assert_allclose(guess, target)
+
+    def test_bins_hold_the_values_or_even_shares_of_the_rows(self):
+        rng = np.random.default_rng(0)
+        few, many = rng.integers(200, size=1000) / 7, rng.normal(size=10_000)
+        binned = to_bins(few[:, None], [bin_edges(few)])[:, 0]
+        np.testing.assert_array_equal(binned, np.unique(few, return_inverse=True)[1])
+        binned = to_bins(many[:, None], [bin_edges(many)])[:, 0]
+        counts = np.bincount(binned.astype(int))
+        assert len(counts) == 255
+        assert counts.min() >= 38
+        assert counts.max() <= 41
+        assert (np.diff(binned[np.argsort(many)]) >= 0).all()
+        heavy = np.concatenate([np.zeros(9000), many[:1000]])  # one value has most of the rows and a bin of its own
+        binned = to_bins(heavy[:, None], [bin_edges(heavy)])[:, 0]
+        assert len(set(binned[heavy == 0])) == 1
+        assert not set(binned[heavy == 0]) & set(binned[heavy > 0.3])
 
     def test_nothing_to_explain_makes_no_split(self):
         rng = np.random.default_rng(0)

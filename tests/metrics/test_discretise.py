@@ -7,9 +7,11 @@ from sklearn.metrics import mutual_info_score
 
 from unweave.core.errors import MetricError
 from unweave.metrics._discretise import (
+    WeightedInformation,
     discretise,
     discretise_factors,
     entropy,
+    information,
     mutual_information,
     mutual_information_matrix,
     resolution,
@@ -91,6 +93,24 @@ def test_matrix_agrees_with_pairs_of_columns_with_values_missing(bins):
             # Bins are those of all rows: a code does not change because a factor is missing somewhere.
             expected = mutual_info_score(discretise(codes[:, d], number)[present], factor)
             assert matrix[d, k] == pytest.approx(expected, abs=1e-12)
+
+
+def test_weighted_information_agrees_with_repeated_rows():
+    rng = np.random.default_rng(3)
+    factors = np.stack([rng.integers(4, size=200), rng.integers(7, size=200)], axis=1)
+    codes = (factors[:, [0, 1, 1]] + rng.integers(3, size=(200, 3))) // 2 * [1, 1, 3]  # some bins are empty
+    factors[rng.random(200) < 0.2, 1] = -1
+    weights = rng.poisson(1.0, size=(200, 6)).astype(np.float32)
+    weights[:, 4], weights[:, 5] = 0, 0
+    weights[7, 4] = 3  # one row alone knows nothing
+    shared, own = WeightedInformation(codes, factors)(weights)
+    assert shared.shape == (6, 3, 2)
+    for draw in range(5):
+        rows = np.repeat(np.arange(200), weights[:, draw].astype(int))
+        expected, entropies = information(codes[rows], factors[rows])
+        np.testing.assert_allclose(shared[draw], expected, atol=1e-12)
+        np.testing.assert_allclose(own[draw], entropies, atol=1e-12)
+    assert (shared[5] == 0).all()
 
 
 def test_factors_are_numbered_by_value():

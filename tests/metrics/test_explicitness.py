@@ -1,5 +1,7 @@
 """Explicitness against scikit-learn, a closed form for scalar codes, noise and invariances."""
 
+import sys
+
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
@@ -10,7 +12,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from unweave.core.errors import MetricError
-from unweave.metrics.explicitness import explicitness, roc_area
+from unweave.metrics.explicitness import explicitness, one_against_rest, roc_area
+
+MODULE = sys.modules[one_against_rest.__module__]
 
 
 def explicitness_by_sklearn(codes, factors, seeds=5):
@@ -35,6 +39,48 @@ def test_roc_area_agrees_with_sklearn_ties_included():
         assert roc_area(scores, positive) == pytest.approx(roc_auc_score(positive, scores))
     noisy = scores + 1e-13 * rng.normal(size=50)
     assert roc_area(noisy, positive) == roc_area(scores, positive)
+
+
+@pytest.mark.parametrize("spread", [3.0, 1.0, 0.01])  # from hardly told apart to told apart entirely
+@pytest.mark.parametrize("inverse_penalty", [0.01, 1.0, 1e4])
+def test_newton_finds_the_regressions_of_sklearn(spread, inverse_penalty, monkeypatch):
+    monkeypatch.setattr(MODULE, "MOST_SHARES", 1)  # parts of 128 rows
+    rng = np.random.default_rng(0)
+    place = np.concatenate([np.arange(5), rng.choice(5, p=[0.02, 0.08, 0.2, 0.3, 0.4], size=600)])
+    x = np.stack([place, (place - 2) ** 2, 0 * place, place == 1], axis=1) + spread * rng.normal(size=(605, 4))
+    x = (x - x.mean(axis=0)) / x.std(axis=0)
+    x[:, 2] = 0  # a constant dimension
+    found = one_against_rest(x, place, inverse_penalty)
+
+    def loss(weights, value):
+        margin = (x @ weights[:-1] + weights[-1]) * np.where(place == value, 1, -1)
+        return np.logaddexp(0, -margin).sum() + weights[:-1] @ weights[:-1] / (2 * inverse_penalty)
+
+    for value in range(5):
+        model = LogisticRegression(C=inverse_penalty, max_iter=100_000, tol=1e-8).fit(x, place == value)
+        by_sklearn = np.append(model.coef_[0], model.intercept_)
+        assert loss(found[value], value) <= loss(by_sklearn, value) + 1e-6
+        if inverse_penalty <= 1:
+            np.testing.assert_allclose(found[value], by_sklearn, atol=2e-3)
+
+
+def test_many_dimensions_are_regressed_as_few_are(monkeypatch):
+    rng = np.random.default_rng(0)
+    factors = rng.integers(4, size=(600, 2))
+    codes = factors + rng.normal(size=(600, 2))
+    value = explicitness(codes, factors).value
+    monkeypatch.setattr(MODULE, "MOST_DIMENSIONS", 1)
+    assert explicitness(codes, factors).value == pytest.approx(value, abs=1e-3)
+
+
+def test_products_made_anew_are_those_kept_and_threads_change_nothing(monkeypatch):
+    rng = np.random.default_rng(0)
+    factors = rng.integers(4, size=(400, 2))
+    codes = factors + rng.normal(size=(400, 2))
+    score = explicitness(codes, factors, jobs=1).to_dict()
+    assert explicitness(codes, factors, jobs=2).to_dict() == score
+    monkeypatch.setattr(MODULE, "MOST_KEPT", 0)
+    assert explicitness(codes, factors, jobs=1).to_dict() == score
 
 
 def test_agrees_with_sklearn_with_values_missing():

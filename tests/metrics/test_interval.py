@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from unweave.core.errors import MetricError
-from unweave.metrics._interval import bootstrap_interval, generator, repeat_interval
+from unweave.metrics._interval import bootstrap_interval, generator, repeat_interval, weighted_bootstrap_interval
 
 
 def test_bootstrap_of_a_mean_is_the_normal_interval():
@@ -43,6 +43,26 @@ def test_bootstrap_centre_shifts_bounds_cut_and_nan_does_not_count():
     )
     assert low == 0.0
     assert high == pytest.approx(1.45)
+
+
+@pytest.mark.parametrize("rows", [40, 3000])
+def test_weighing_rows_is_drawing_them(rows, monkeypatch):
+    monkeypatch.setattr("unweave.metrics._interval.MOST_WEIGHTS", 7000)  # several blocks, the last one not full
+    data = np.random.default_rng(0).normal(size=rows)
+    gathered = bootstrap_interval(
+        lambda drawn: data[drawn].mean(), rows, np.random.default_rng(1), repeats=25, centre=0.1, bounds=(0.05, 9.0)
+    )
+    weighed = weighted_bootstrap_interval(
+        lambda weights: data @ weights / weights.sum(axis=0),
+        rows,
+        np.random.default_rng(1),
+        repeats=25,
+        centre=0.1,
+        bounds=(0.05, 9.0),
+    )
+    assert weighed == pytest.approx(gathered, abs=1e-6)
+    with pytest.raises(MetricError, match="at least 2"):
+        weighted_bootstrap_interval(lambda weights: weights[0], 3, np.random.default_rng(0), repeats=1)
 
 
 def test_repeats_give_the_student_interval():

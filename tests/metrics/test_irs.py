@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from unweave.core.errors import MetricError
-from unweave.metrics.irs import irs
+from unweave.metrics.irs import Robustness, irs
 
 
 def irs_by_loops(codes, factors, quantile=0.99, least=10):
@@ -38,6 +38,21 @@ def test_agrees_with_loops_with_values_missing(quantile):
     assert score.value == pytest.approx(value)
     assert score.interval[0] < score.value < score.interval[1]
     assert score.parts["factor_of_dimension"][:2] == ("factor[0]", "factor[1]")
+
+
+def test_draws_of_rows_agree_with_loops_over_the_rows_they_have():
+    rng = np.random.default_rng(0)
+    factors = np.stack([rng.integers(3, size=300), rng.integers(4, size=300)], axis=1)
+    factors[rng.random(factors.shape) < 0.1] = -1
+    codes = factors @ np.array([[1, 0.3], [0.1, 1]]) + rng.normal(size=(300, 2)) * [0.2, 2]
+    robustness = Robustness(codes, factors, 0.9, 10)
+    for _ in range(5):
+        rows = rng.integers(300, size=300)
+        matrix, reach = robustness(np.bincount(rows, minlength=300))
+        known = np.where(factors < 0, np.nan, factors.astype(float))
+        expected, value = irs_by_loops(codes[rows], known[rows], 0.9)
+        np.testing.assert_allclose(matrix, expected, atol=1e-10)
+        assert np.average(matrix.max(axis=1), weights=reach) == pytest.approx(value)
 
 
 def test_perfect_codes_score_one_however_often_a_factor_is_encoded():

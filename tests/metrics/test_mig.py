@@ -104,6 +104,17 @@ def test_interval_covers_the_value_of_more_data():
     assert held >= 15  # of 20; the plug-in bias shifts the small samples a little
 
 
+def test_interval_is_the_bootstrap_of_the_score():
+    """Bins are kept: codes whose range every draw has are binned alike in a draw."""
+    rng, draws = np.random.default_rng(0), np.random.default_rng(5)
+    factors = factors_of(900, rng, sizes=(3, 4))
+    codes = np.round(np.clip(factors @ [[1, 0.2], [0.1, 1]] + rng.normal(size=factors.shape), 0, 3) * 4)
+    rows = [draws.integers(900, size=900) for _ in range(25)]
+    values = np.array([mig(codes[drawn], factors[drawn], repeats=2).value for drawn in rows])
+    found = mig(codes, factors, repeats=25, rng=5)
+    assert found.interval == pytest.approx(tuple(np.quantile(values + found.value - np.median(values), [0.025, 0.975])))
+
+
 def test_interval_holds_the_value_though_drawing_rows_twice_inflates_information():
     rng = np.random.default_rng(0)
     factors = factors_of(300, rng, sizes=(30, 30))

@@ -23,6 +23,23 @@ def modularity_by_loops(codes, factors, bins=20):
     return np.array(scores)
 
 
+def test_interval_is_the_bootstrap_with_bins_and_what_counts_kept():
+    rng, draws = np.random.default_rng(0), np.random.default_rng(5)
+    factors = np.stack([rng.integers(3, size=700), rng.integers(4, size=700)], axis=1)
+    codes = factors @ [[1, 0.6], [0.6, 1]] + 0.6 * rng.normal(size=factors.shape)
+    score = modularity(codes, factors, repeats=25, rng=5)
+    bins = [np.digitize(z, np.histogram_bin_edges(z, 20)[1:-1]) for z in codes.T]
+    for _ in range(30):  # the shuffles that say what counts come first
+        draws.permutation(700)
+    values = []
+    for _ in range(25):
+        rows = draws.integers(700, size=700)
+        shared = np.array([[mutual_info_score(z[rows], factors[rows, k]) for k in range(2)] for z in bins])
+        values.append(modularity_per_dimension(np.where(score.parts["informative"], shared, 0)).mean())
+    expected = np.quantile(np.array(values) + score.value - np.median(values), [0.025, 0.975])
+    assert score.interval == pytest.approx(tuple(expected))
+
+
 def test_agrees_with_loops_with_values_missing():
     rng = np.random.default_rng(0)
     factors = (

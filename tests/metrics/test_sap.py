@@ -67,6 +67,33 @@ def test_agrees_with_loops_with_values_missing():
     assert expected.min() > 0.05
 
 
+def test_interval_is_the_bootstrap_with_thresholds_kept():
+    rng, draws = np.random.default_rng(0), np.random.default_rng(5)
+    factors = np.stack([rng.normal(size=90), rng.integers(3, size=90)], axis=1)
+    codes = factors + 0.7 * rng.normal(size=factors.shape)
+    factors[rng.random(factors.shape) < 0.1] = np.nan
+    kinds = ["continuous", "discrete"]
+    said = np.full((90, 2), -1)
+    for d in range(2):
+        rows = np.argsort(codes[:, d])
+        rows = rows[~np.isnan(factors[rows, 1])]
+        said[rows, d] = best_thresholds(codes[rows, d], factors[rows, 1].astype(int))
+    values = []
+    for _ in range(25):
+        drawn = draws.integers(90, size=90)
+        rows = drawn[~np.isnan(factors[drawn, 0])]
+        linear = [np.corrcoef(codes[rows, d], factors[rows, 0])[0, 1] ** 2 for d in range(2)]
+        rows = drawn[~np.isnan(factors[drawn, 1])]
+        right = [
+            np.mean([np.mean(said[rows[factors[rows, 1] == value], d] == value) for value in range(3)])
+            for d in range(2)
+        ]
+        values.append((abs(linear[0] - linear[1]) + abs(right[0] - right[1])) / 2)
+    score = sap(codes, factors, kinds=kinds, repeats=25, rng=5)
+    expected = np.quantile(np.array(values) + score.value - np.median(values), [0.025, 0.975])
+    assert score.interval == pytest.approx(tuple(expected))
+
+
 def test_perfect_continuous_codes_score_one():
     factors = np.random.default_rng(0).normal(size=(20000, 3))
     assert sap(factors, factors, repeats=5).value == pytest.approx(1.0, abs=1e-3)

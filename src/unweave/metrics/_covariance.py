@@ -10,7 +10,10 @@ import numpy as np
 from unweave.core.card import Card
 from unweave.core.errors import MetricError
 from unweave.metrics._inputs import check_codes
-from unweave.metrics._interval import bootstrap_interval
+from unweave.metrics._interval import weighted_bootstrap_interval
+
+MOST_PRODUCTS = 2**17  # numbers of a part of the products of columns: 1 MB
+CANCELLED = 1e-6  # a variance below this share of the mean square has lost six of its sixteen digits
 
 
 def card(summary: str) -> Card:
@@ -43,6 +46,37 @@ def covariance(codes: np.ndarray) -> np.ndarray:
     return centred.T @ centred / (len(codes) - 1)
 
 
+def weighted_covariances(columns: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """(R, Q, Q) covariances sum_n w_nr (x_n - m_r)(x_n - m_r)^T / sum_n w_nr with m_r the weighted mean.
+
+    columns: (N, Q) x
+    weights: (N, R) at least 0; all 0 gives NaN
+
+    All R at once: the moments sum_n w_n x_i x_j are a product of the weights with the Q (Q + 1) / 2 products of
+    columns, made for a part of the rows at a time. Where x^2 - m^2 cancels (a column nearly constant in a draw), that
+    draw is computed again from its centred rows.
+    """
+    columns = columns - columns.mean(axis=0)  # the nearer the means to zero, the fewer digits cancel
+    rows, number = columns.shape
+    left, right = np.triu_indices(number)
+    sums = np.zeros((weights.shape[1], 1 + number + len(left)))
+    step = max(64, MOST_PRODUCTS // sums.shape[1])
+    for start in range(0, rows, step):
+        x = columns[start : start + step]
+        products = np.concatenate([np.ones((len(x), 1)), x, x[:, left] * x[:, right]], axis=1)
+        sums += weights[start : start + step].T.astype(np.float64) @ products
+    with np.errstate(invalid="ignore", divide="ignore"):
+        sums /= sums[:, :1]
+    means, squares = sums[:, 1 : 1 + number], np.empty((len(sums), number, number))
+    squares[:, left, right] = squares[:, right, left] = sums[:, 1 + number :]
+    found = squares - means[:, :, None] * means[:, None, :]
+    kept, of = np.einsum("rqq->rq", found), np.einsum("rqq->rq", squares)
+    for draw in np.flatnonzero((kept < CANCELLED * of).any(axis=1)):
+        drawn = np.repeat(columns, weights[:, draw].astype(np.int64), axis=0)
+        found[draw] = covariance(drawn) * (len(drawn) - 1) / len(drawn)
+    return found
+
+
 def interval_of(
     score: Callable[[np.ndarray], float],
     codes: np.ndarray,
@@ -51,8 +85,9 @@ def interval_of(
     bounds: tuple[float, float],
 ) -> tuple[float, float]:
     """Bootstrap over rows of a function of the covariance matrix."""
-    return bootstrap_interval(
-        lambda rows: score(covariance(codes[rows])),
+    unbiased = len(codes) / (len(codes) - 1)
+    return weighted_bootstrap_interval(
+        lambda weights: np.array([score(c * unbiased) for c in weighted_covariances(codes, weights)]),
         len(codes),
         random,
         repeats,

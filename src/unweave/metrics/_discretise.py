@@ -7,6 +7,7 @@ columns with m and n values is not zero but about (m - 1)(n - 1) / 2N, so it nee
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -16,6 +17,7 @@ BINS = 20
 # A value within rounding of the next bin's edge belongs to that bin; so rescaling a column does not move its rows.
 EDGE = 1e-9
 MISSING = -1
+ROWS_AT_ONCE = 4096
 
 
 def discretise(column: np.ndarray, bins: int = BINS) -> np.ndarray:
@@ -92,13 +94,87 @@ def information(code_bins: np.ndarray, factor_bins: np.ndarray) -> tuple[np.ndar
         rows = factor != MISSING
         codes, factor = (code_bins, factor) if rows.all() else (code_bins[rows], factor[rows])
         n = int(factor.max(initial=0)) + 1
-        # One count of all cells (dimension, bin, value) at once.
-        cells = ((codes + shift) * n + factor[:, None]).ravel()
-        joint = np.bincount(cells, minlength=dimensions * m * n).reshape(dimensions, m, n)
+        # One count of all cells (dimension, bin, value), over parts of the rows that stay near the processor.
+        joint = np.zeros(dimensions * m * n, dtype=np.int64)
+        for start in range(0, len(factor), ROWS_AT_ONCE):
+            part = slice(start, start + ROWS_AT_ONCE)
+            cells = (codes[part] + shift) * n + factor[part, None]
+            joint += np.bincount(cells.ravel(), minlength=len(joint))
+        joint = joint.reshape(dimensions, m, n)
         own[k] = _entropy_of_counts(joint[0].sum(axis=0)[None])[0]
         of_codes = _entropy_of_counts(joint.sum(axis=2))
         shared[:, k] = of_codes + own[k] - _entropy_of_counts(joint.reshape(dimensions, -1))
     return np.maximum(shared, 0.0), own  # rounding can leave -1e-16
+
+
+class WeightedInformation:
+    """`information` of the same numbered columns for many weights of the rows at once.
+
+    A table of counts is a product of the (cells, N) indicator matrix of the cells (dimension, bin, value), of which
+    each row has D, with the weights. Only cells with a row are kept, in this order: those of a bin lie together, and
+    so do those of a dimension.
+    """
+
+    def __init__(self, code_bins: np.ndarray, factor_bins: np.ndarray):
+        """code_bins: (N, D) and factor_bins: (N, K), as for `information`."""
+        self.rows, self.dimensions = code_bins.shape
+        m = int(code_bins.max(initial=0)) + 1
+        shift = np.arange(self.dimensions) * m
+        self._tables, self._known = [], np.zeros(0)
+        for factor in factor_bins.T:
+            present = np.flatnonzero(factor != MISSING)
+            n = int(factor.max(initial=0)) + 1
+            cells = (code_bins[present] + shift) * n + factor[present, None]  # (N', D)
+            kept = np.flatnonzero(np.bincount(cells.ravel(), minlength=self.dimensions * m * n))
+            place = np.zeros(self.dimensions * m * n, dtype=np.int32)
+            place[kept] = np.arange(len(kept))
+            bin_starts = np.flatnonzero(np.diff(kept // n, prepend=-1))
+            self._tables.append(
+                (
+                    indicator(place[cells], len(kept)),
+                    None if len(present) == self.rows else present,
+                    bin_starts,
+                    np.searchsorted(kept, np.arange(self.dimensions) * m * n),
+                    np.searchsorted(kept[bin_starts], np.arange(self.dimensions) * m * n),
+                    indicator(factor[present, None], n),
+                )
+            )
+
+    def __call__(self, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """(R, D, K) mutual informations and (R, K) entropies from (N, R) whole float32 weights."""
+        shape = (weights.shape[1], self.dimensions, len(self._tables))
+        shared, own = np.zeros(shape), np.zeros((shape[0], shape[2]))
+        for k, (of_rows, present, bins, by_cell, by_bin, of_values) in enumerate(self._tables):
+            used = weights if present is None else weights[present]
+            joint, values = of_rows @ used, of_values @ used  # (cells, R), (values, R)
+            total = np.maximum(values.sum(axis=0, dtype=np.float64), 1)
+            c_log_c = self._c_log_c(int(total.max()))
+            own[:, k] = np.log(total) - c_log_c[values.astype(np.intp)].sum(axis=0) / total
+            both = np.add.reduceat(c_log_c[joint.astype(np.intp)], by_cell)  # (D, R)
+            alone = np.add.reduceat(c_log_c[np.add.reduceat(joint, bins).astype(np.intp)], by_bin)
+            shared[:, :, k] = ((both - alone) / total + own[:, k]).T  # H(z_d) + H(v_k) - H(z_d, v_k)
+        return np.maximum(shared, 0.0), own
+
+    def _c_log_c(self, most: int) -> np.ndarray:
+        """c log c of c = 0 .. most, at least: looked up, because a logarithm for each cell of each draw costs more."""
+        if len(self._known) <= most:
+            numbers = np.arange(most + 1, dtype=np.float64)
+            self._known = numbers * np.log(np.maximum(numbers, 1))
+        return self._known
+
+
+def indicator(cells: np.ndarray, number: int) -> Any:
+    """(number, N) sparse matrix of float32 that is 1 where a row is in a cell, from (N, Q) cells of each row.
+
+    Times (N, R) weights it is the weighted count of every cell. Stored by rows of the data, so that the weights are
+    read in order; float32 holds whole numbers up to 16 million exactly.
+    """
+    from scipy import sparse
+
+    rows, of_each = cells.shape
+    ends = np.arange(0, rows * of_each + 1, of_each, dtype=np.int64 if rows * of_each > 2**31 - 1 else np.int32)
+    ones = np.ones(rows * of_each, dtype=np.float32)
+    return sparse.csc_array((ones, cells.ravel().astype(ends.dtype), ends), shape=(number, rows))
 
 
 def mutual_information_matrix(

@@ -15,7 +15,7 @@ scikit-learn is imported when a predictor runs, not when this file is.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,6 +31,7 @@ INNER_FOLDS = 5
 # if chance would do as well less than about once in ten thousand times.
 CHANCE = 1e-4
 STANDARD_ERRORS = 4.0
+MOST_BINS = 255
 
 
 class Shares(NamedTuple):
@@ -115,51 +116,82 @@ def _explains(inputs: np.ndarray, output: np.ndarray) -> bool:
 
 
 def forest(trees: int) -> Predictor:
-    """Random forest whose depth is chosen on the rows each tree has not seen."""
+    """Random forest whose depth is chosen on the rows each tree has not seen.
+
+    Trees see the number of the bin that a code is in, of at most 255 of each dimension: a tree sorts the rows of every
+    node, which takes a time in proportion to them only if they have few values.
+    """
 
     def predictor(
         codes: np.ndarray, target: np.ndarray, classify: bool, test: np.ndarray, seed: int
     ) -> tuple[np.ndarray, np.ndarray]:
-        from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
-
-        model: Any = RandomForestClassifier if classify else RandomForestRegressor
-        # All dimensions compete for every split: with a random part of them a useless one must sometimes be taken.
-        model = model(trees, max_features=None, random_state=seed).fit(codes, target)
+        edges = [bin_edges(column) for column in codes.T]
+        inputs, unknown = to_bins(codes, edges), to_bins(test, edges)
+        model, depth = _grow(trees, inputs, target, classify, seed)
         grown = [tree.tree_ for tree in model.estimators_]
-        depth = _best_depth(model, codes, target, classify)
-        start = np.zeros(len(test), dtype=np.intp)
-        nodes = [_descend(tree, test.astype(np.float32), start, depth) for tree in grown]
-        outputs = np.mean([tree.value[node, 0, :] for tree, node in zip(grown, nodes, strict=True)], axis=0)
+        outputs = np.mean(
+            [tree.value[_ancestors(tree, depth)[depth, tree.apply(unknown)], 0, :] for tree in grown], axis=0
+        )
         importance = np.mean([_importance_to_depth(tree, depth) for tree in grown], axis=0)
         return importance, model.classes_[outputs.argmax(axis=1)] if classify else outputs[:, 0]
 
     return predictor
 
 
-def _best_depth(model: Any, codes: np.ndarray, target: np.ndarray, classify: bool) -> int:
-    """The least depth whose out-of-bag squared error is within one standard error of the best.
+def _grow(trees: int, inputs: np.ndarray, target: np.ndarray, classify: bool, seed: int) -> tuple[Any, int]:
+    """A fitted forest and the depth to cut it at, see `_best_depth`.
 
-    0, no split at all, if that is not better than depth 0 by four standard errors of their difference. A tree cut at
-    depth d is the tree grown to depth d, so one fit is enough to try all depths. For classes it is the squared error
-    of their shares (Brier): unlike the error rate it gets worse with every split that is mere chance.
+    At depth log2 n the leaves of an even tree have one row. Trees are grown that far, and to the end only if the best
+    depth is not in between.
+    """
+    from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+
+    kind: Any = RandomForestClassifier if classify else RandomForestRegressor
+    for limit in (int(np.ceil(np.log2(len(inputs)))) + 1, None):
+        # All dimensions compete for every split: with a random part of them a useless one must sometimes be taken.
+        model = kind(trees, max_features=None, max_depth=limit, random_state=seed).fit(inputs, target)
+        losses = _losses_by_depth(model, inputs, target, classify)
+        if limit is None or not losses.size or losses.mean(axis=1).argmin() < limit:
+            break
+    return model, _best_depth(losses)
+
+
+def _losses_by_depth(model: Any, inputs: np.ndarray, target: np.ndarray, classify: bool) -> np.ndarray:
+    """(depths, n') squared out-of-bag error of the forest cut at depth 0, 1, ..., of n' rows a tree has not seen.
+
+    A tree cut at depth d is the tree grown to depth d, so one fit is enough to try all depths. For classes it is the
+    squared error of their shares (Brier): unlike the error rate it gets worse with every split that is mere chance.
     """
     trees = [tree.tree_ for tree in model.estimators_]
     truth = (target[:, None] == model.classes_).astype(np.float64) if classify else target[:, None]
-    unseen = [np.setdiff1d(np.arange(len(codes)), drawn) for drawn in model.estimators_samples_]
-    inputs = [codes[rows].astype(np.float32) for rows in unseen]
-    nodes = [np.zeros(len(rows), dtype=np.intp) for rows in unseen]
-    votes = np.bincount(np.concatenate(unseen), minlength=len(codes))
+    unseen, outputs = [], []
+    depth = max(tree.max_depth for tree in trees)
+    for tree, drawn in zip(trees, model.estimators_samples_, strict=True):
+        rows = np.flatnonzero(np.bincount(drawn, minlength=len(inputs)) == 0)
+        # (depths, leaves) which node a leaf is in at each depth, then its output: (depths, leaves, outputs)
+        values, leaves = tree.value[_ancestors(tree, depth), 0, :], tree.apply(inputs[rows])
+        unseen.append(rows)
+        outputs.append((values, leaves))
+    votes = np.bincount(np.concatenate(unseen), minlength=len(inputs))
     rated = votes > 0
-    if rated.sum() < 2:
+    losses = np.empty((depth + 1, int(rated.sum())))
+    for level in range(depth + 1):
+        total = np.zeros(truth.shape)
+        for rows, (values, leaves) in zip(unseen, outputs, strict=True):
+            total[rows] += values[level][leaves]
+        losses[level] = ((total[rated] / votes[rated, None] - truth[rated]) ** 2).sum(axis=1)
+    return losses
+
+
+def _best_depth(losses: np.ndarray) -> int:
+    """The least depth whose out-of-bag error is within one standard error of the best.
+
+    0, no split at all, if that is not better than depth 0 by four standard errors of their difference.
+
+    losses: (depths, n) errors of rows
+    """
+    if losses.shape[1] < 2:
         return 0
-    by_depth = []
-    for _ in range(max(tree.max_depth for tree in trees) + 1):
-        outputs = np.zeros(truth.shape)
-        for tree, rows, node in zip(trees, unseen, nodes, strict=True):
-            outputs[rows] += tree.value[node, 0, :]
-        by_depth.append(((outputs[rated] / votes[rated, None] - truth[rated]) ** 2).sum(axis=1))
-        nodes = [_descend(tree, rows, node, 1) for tree, rows, node in zip(trees, inputs, nodes, strict=True)]
-    losses = np.stack(by_depth)  # (depths, rated rows)
     errors, root = losses.mean(axis=1), np.sqrt(losses.shape[1])
     best = errors.argmin()
     depth = int(np.flatnonzero(errors <= errors[best] + losses[best].std() / root)[0])
@@ -167,17 +199,34 @@ def _best_depth(model: Any, codes: np.ndarray, target: np.ndarray, classify: boo
     return depth if lead.mean() > STANDARD_ERRORS * lead.std() / root else 0
 
 
-def _descend(tree: Any, codes: np.ndarray, node: np.ndarray, levels: int) -> np.ndarray:
-    """(n,) the nodes that n rows reach from the given nodes of a tree after some levels; a leaf is not left.
+def _ancestors(tree: Any, depth: int) -> np.ndarray:
+    """(depth + 1, nodes) the node above each node at depth 0, 1, ...; a node that is not as deep is its own."""
+    found = np.zeros((depth + 1, tree.node_count), dtype=np.intp)
+    level = np.zeros(1, dtype=np.intp)
+    for number in range(max(depth, tree.max_depth) + 1):
+        found[number:, level] = level  # until its children say otherwise
+        split = level[tree.children_left[level] >= 0]
+        children = np.concatenate([tree.children_left[split], tree.children_right[split]])
+        found[: number + 1, children] = np.tile(found[: number + 1, split], 2)
+        level = children
+    return found
 
-    codes: (n, D) float32, the precision in which trees compare
-    """
-    rows = np.arange(len(codes))
-    for _ in range(levels):
-        left = codes[rows, np.maximum(tree.feature[node], 0)] <= tree.threshold[node]
-        child = np.where(left, tree.children_left[node], tree.children_right[node])
-        node = np.where(child < 0, node, child)
-    return node
+
+def bin_edges(column: np.ndarray, most: int = MOST_BINS) -> np.ndarray:
+    """At most 254 ascending numbers that cut an (n,) column into bins: between neighbours, or as many quantiles."""
+    values = np.unique(column)
+    if len(values) > most:
+        values = np.unique(np.quantile(column, np.linspace(0, 1, most + 1)[1:-1], method="higher"))
+        return np.nextafter(values, -np.inf)  # the value at a quantile begins a bin
+    return values[:-1] / 2 + values[1:] / 2
+
+
+def to_bins(codes: np.ndarray, edges: Sequence[np.ndarray]) -> np.ndarray:
+    """(n, D) numbers of bins, float32 as trees want it, from (n, D) codes and the edges of each dimension."""
+    binned = np.empty(codes.shape, dtype=np.float32, order="F")  # a tree reads column by column
+    for d, cuts in enumerate(edges):
+        binned[:, d] = np.searchsorted(cuts, codes[:, d])
+    return binned
 
 
 def _importance_to_depth(tree: Any, depth: int) -> np.ndarray:

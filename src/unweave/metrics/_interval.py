@@ -8,6 +8,11 @@ import numpy as np
 
 from unweave.core.errors import MetricError
 
+# Numbers of a block of weights, 16 MB of float32, and how many draws it has where there are few rows.
+MOST_WEIGHTS = 2**22
+MOST_DRAWS_AT_ONCE = 32
+TURNED_AT_ONCE = 1024
+
 
 def bootstrap_interval(
     statistic: Callable[[np.ndarray], float],
@@ -31,10 +36,48 @@ def bootstrap_interval(
                information a second time; with `centre` the replicates are shifted so that their median is there.
     bounds:    the range of possible values, to which the interval is cut
     """
-    _check_level(level)
-    if repeats < 2:
-        raise MetricError(f"repeats = {repeats}: an interval needs at least 2")
+    _check(level, repeats)
     values = np.array([statistic(rng.integers(n_rows, size=n_rows)) for _ in range(repeats)], dtype=np.float64)
+    return _percentiles(values, level, centre, bounds)
+
+
+def weighted_bootstrap_interval(
+    statistic: Callable[[np.ndarray], np.ndarray],
+    n_rows: int,
+    rng: np.random.Generator,
+    repeats: int = 200,
+    level: float = 0.95,
+    *,
+    centre: float | None = None,
+    bounds: tuple[float, float] | None = None,
+) -> tuple[float, float]:
+    """The interval of `bootstrap_interval`, same draws, for a statistic that weighs rows instead of gathering them.
+
+    Drawing rows with replacement is weighing row n with the number of times c_n that it came. A statistic made of sums
+    over rows is then a product with the weights: many draws at once, rows in the order they lie in memory.
+
+    statistic: from (n_rows, R') float32 weights, whole numbers, of R' draws to their (R',) values
+    """
+    from threadpoolctl import threadpool_limits
+
+    _check(level, repeats)
+    step = max(1, min(MOST_DRAWS_AT_ONCE, MOST_WEIGHTS // max(1, n_rows)))
+    values = []
+    for first in range(0, repeats, step):
+        counts = np.empty((min(step, repeats - first), n_rows), dtype=np.float32)
+        for draw in counts:
+            draw[:] = np.bincount(rng.integers(n_rows, size=n_rows), minlength=n_rows)
+        weights = np.empty(counts.shape[::-1], dtype=np.float32)
+        for start in range(0, n_rows, TURNED_AT_ONCE):  # part by part: a column at a time would miss the cache
+            weights[start : start + TURNED_AT_ONCE] = counts[:, start : start + TURNED_AT_ONCE].T
+        with threadpool_limits(limits=1):  # products this small are done before a second thread is awake
+            values.append(statistic(weights))
+    return _percentiles(np.concatenate(values).astype(np.float64), level, centre, bounds)
+
+
+def _percentiles(
+    values: np.ndarray, level: float, centre: float | None, bounds: tuple[float, float] | None
+) -> tuple[float, float]:
     values = values[~np.isnan(values)]
     if len(values) == 0:
         return float("nan"), float("nan")
@@ -69,6 +112,12 @@ def repeat_interval(
 def generator(rng: int | np.random.Generator) -> tuple[np.random.Generator, int | None]:
     """A generator and, for the settings of a score, the seed it was made of (None if the caller gave a generator)."""
     return np.random.default_rng(rng), None if isinstance(rng, np.random.Generator) else int(rng)
+
+
+def _check(level: float, repeats: int) -> None:
+    _check_level(level)
+    if repeats < 2:
+        raise MetricError(f"repeats = {repeats}: an interval needs at least 2")
 
 
 def _check_level(level: float) -> None:

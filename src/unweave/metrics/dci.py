@@ -168,6 +168,7 @@ def _predict(
     Returns (folds, D, K) importances, (K,) errors on the rows left out, and for each factor whether it was classified.
     """
     import joblib
+    from threadpoolctl import threadpool_limits
 
     (rows, dimensions), factors = checked.codes.shape, checked.factors.shape[1]
     present = ~np.isnan(checked.factors)
@@ -198,7 +199,8 @@ def _predict(
 
     # The slowest fits first, so that no core waits for one of them at the end.
     order = sorted(np.ndindex(folds, factors), key=lambda gk: -len(values[gk[1]]) if classify[gk[1]] else 0)
-    fits = joblib.Parallel(jobs, prefer="threads")(joblib.delayed(fit)(g, k) for g, k in order)
+    with threadpool_limits(limits=1):  # the fits already share the cores
+        fits = joblib.Parallel(jobs, prefer="threads")(joblib.delayed(fit)(g, k) for g, k in order)
     importances, losses = np.zeros((folds, dimensions, factors)), np.zeros((factors, 2))
     for (g, k), (importance, loss) in zip(order, fits, strict=True):
         importances[g, :, k] = importance

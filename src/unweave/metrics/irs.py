@@ -11,7 +11,7 @@ from unweave.core.card import Card
 from unweave.core.errors import MetricError
 from unweave.core.factors import FactorKind
 from unweave.core.score import Score
-from unweave.metrics._discretise import BINS, discretise_factors
+from unweave.metrics._discretise import BINS, MISSING, discretise_factors
 from unweave.metrics._inputs import check
 from unweave.metrics._interval import bootstrap_interval, generator
 from unweave.metrics._metric import metric
@@ -71,11 +71,12 @@ def irs(
     numbers = discretise_factors(checked.factors, checked.discrete, bins)
     for k, name in enumerate(checked.names):
         RowsByValue(numbers[:, k], name, least_rows)  # says so when no value has enough rows
+    robustness = Robustness(checked.codes, numbers, quantile, least_rows)
 
-    matrix, reach = _robustness(checked.codes, numbers, quantile, least_rows)
+    matrix, reach = robustness(np.ones(len(numbers), dtype=np.int64))
     value = _weighted(matrix, reach)
     interval = bootstrap_interval(
-        lambda rows: _weighted(*_robustness(checked.codes[rows], numbers[rows], quantile, least_rows)),
+        lambda rows: _weighted(*robustness(np.bincount(rows, minlength=len(numbers)))),
         len(numbers),
         draws,
         repeats,
@@ -101,23 +102,42 @@ def irs(
     return Score("irs", value, interval, parts, settings)
 
 
-def _robustness(codes: np.ndarray, numbers: np.ndarray, quantile: float, least: int) -> tuple[np.ndarray, np.ndarray]:
-    """(D, K) IRS_dk, 0 for a constant dimension, and (D,) R_d, from codes (N, D) and value numbers (N, K)."""
-    reach = _high(np.abs(codes - codes.mean(axis=0)), quantile)
-    reach = np.where(reach > 1e-12 * np.abs(codes).max(axis=0), reach, 0.0)
-    matrix = np.zeros((codes.shape[1], numbers.shape[1]))
-    for k, column in enumerate(numbers.T):
-        order = np.argsort(column, kind="stable")
-        counts = np.bincount(column + 1)  # place 0 is for missing values
-        total = 0
-        for value in np.flatnonzero(counts[1:] >= least) + 1:
-            start = counts[:value].sum()
-            z = codes[order[start : start + counts[value]]]
-            matrix[:, k] += counts[value] * _high(np.abs(z - z.mean(axis=0)), quantile)
-            total += counts[value]
-        # A draw of rows may leave a factor without any value of enough rows: it then shows no robustness.
-        matrix[:, k] = 1 - np.divide(matrix[:, k], reach * total, out=np.ones(len(reach)), where=reach * total > 0)
-    return np.maximum(matrix, 0.0), reach
+class Robustness:
+    """IRS_dk and R_d of draws of the same rows. Codes are laid out by value once, dimension by dimension.
+
+    A draw says how often each row comes; in this layout its rows are then read in order, and those of a value lie
+    together.
+    """
+
+    def __init__(self, codes: np.ndarray, numbers: np.ndarray, quantile: float, least: int):
+        """codes: (N, D); numbers: (N, K) value numbers, -1 where missing; least: rows that a value needs to count."""
+        self.quantile, self.least = quantile, least
+        self.codes = np.ascontiguousarray(codes.T)  # (D, N)
+        self.by_factor = []
+        for column in numbers.T:
+            order = np.argsort(column, kind="stable")
+            order = order[np.searchsorted(column[order], MISSING, side="right") :]
+            starts = np.searchsorted(column[order], np.unique(column[order]))
+            self.by_factor.append((order, starts, np.ascontiguousarray(self.codes[:, order])))
+
+    def __call__(self, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """(D, K) IRS_dk, 0 for a constant dimension, and (D,) R_d, from (N,) how often each row comes."""
+        drawn = np.take(self.codes, np.repeat(np.arange(len(times)), times), axis=1)
+        reach = _high(np.abs(drawn - drawn.mean(axis=1, keepdims=True)), self.quantile)
+        reach = np.where(reach > 1e-12 * np.abs(drawn).max(axis=1), reach, 0.0)
+        matrix = np.zeros((len(reach), len(self.by_factor)))
+        for k, (order, starts, codes) in enumerate(self.by_factor):
+            came = times[order]
+            drawn = np.take(codes, np.repeat(np.arange(len(came)), came), axis=1)
+            counts = np.add.reduceat(came, starts)
+            ends, total = np.cumsum(counts), 0
+            for end, count in zip(ends[counts >= self.least], counts[counts >= self.least], strict=True):
+                z = drawn[:, end - count : end]
+                matrix[:, k] += count * _high(np.abs(z - z.mean(axis=1, keepdims=True)), self.quantile)
+                total += count
+            # A draw of rows may leave a factor without any value of enough rows: it then shows no robustness.
+            matrix[:, k] = 1 - np.divide(matrix[:, k], reach * total, out=np.ones(len(reach)), where=reach * total > 0)
+        return np.maximum(matrix, 0.0), reach
 
 
 def _weighted(matrix: np.ndarray, reach: np.ndarray) -> float:
@@ -125,12 +145,14 @@ def _weighted(matrix: np.ndarray, reach: np.ndarray) -> float:
 
 
 def _high(deviations: np.ndarray, quantile: float) -> np.ndarray:
-    """(D,) quantile of each column of (M, D), between order statistics by linear interpolation.
+    """(D,) quantile of each row of (D, M), between order statistics by linear interpolation.
 
-    The same number as numpy.quantile, without its overhead on many small groups.
+    The same number as numpy.quantile, without its overhead on many small groups. The array is put in another order.
     """
-    place = quantile * (len(deviations) - 1)
+    last = deviations.shape[1] - 1
+    place = quantile * last
     low = int(np.floor(place))
-    high = min(low + 1, len(deviations) - 1)
-    ordered = np.partition(deviations, (low, high), axis=0)
-    return ordered[low] + (place - low) * (ordered[high] - ordered[low])
+    deviations.partition(low, axis=1)
+    at = deviations[:, low]
+    above = deviations[:, low + 1 :].min(axis=1) if low < last else at
+    return at + (place - low) * (above - at)

@@ -10,9 +10,9 @@ import numpy as np
 from unweave.core.card import Card
 from unweave.core.factors import FactorKind
 from unweave.core.score import Score
-from unweave.metrics._discretise import binned_pairs, information, resolution
+from unweave.metrics._discretise import WeightedInformation, binned_pairs, information, resolution
 from unweave.metrics._inputs import check
-from unweave.metrics._interval import bootstrap_interval, generator
+from unweave.metrics._interval import generator, weighted_bootstrap_interval
 from unweave.metrics._metric import metric
 
 BIBTEX = """@inproceedings{chen2018isolating,
@@ -59,16 +59,21 @@ def mig(
     pairs = binned_pairs(checked.codes, checked.factors, checked.discrete, per_factor)
     shape = (checked.codes.shape[1], len(checked.names))
 
-    def measure(rows: np.ndarray | slice) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        shared, entropy = np.zeros(shape), np.zeros(shape[1])
-        for code_bins, factor_bins, columns in pairs:
-            shared[:, columns], entropy[columns] = information(code_bins[rows], factor_bins[rows])
-        return shared, entropy, _gap(shared, entropy)
-
-    shared, entropy, gap = measure(slice(None))
+    shared, entropy = np.zeros(shape), np.zeros(shape[1])
+    for code_bins, factor_bins, columns in pairs:
+        shared[:, columns], entropy[columns] = information(code_bins, factor_bins)
+    gap = _gap(shared, entropy)
     value = float(gap.mean())
-    interval = bootstrap_interval(
-        lambda rows: float(measure(rows)[2].mean()), len(checked.codes), draws, repeats, centre=value, bounds=(0.0, 1.0)
+    weighted = [(WeightedInformation(codes, of_factors), columns) for codes, of_factors, columns in pairs]
+
+    def of_draws(weights: np.ndarray) -> np.ndarray:
+        shared, entropy = np.zeros((weights.shape[1], *shape)), np.zeros((weights.shape[1], shape[1]))
+        for measure, columns in weighted:
+            shared[:, :, columns], entropy[:, columns] = measure(weights)
+        return _gap(shared, entropy).mean(axis=-1)
+
+    interval = weighted_bootstrap_interval(
+        of_draws, len(checked.codes), draws, repeats, centre=value, bounds=(0.0, 1.0)
     )
     parts = {
         "factors": checked.names,
@@ -82,6 +87,11 @@ def mig(
 
 
 def _gap(shared: np.ndarray, entropy: np.ndarray) -> np.ndarray:
-    """(K,) normalised gaps from (D, K) informations and (K,) entropies; NaN for a factor constant in a draw of rows."""
-    top = np.sort(np.vstack([np.zeros((1, shared.shape[1])), shared]), axis=0)[-2:]
-    return np.divide(top[1] - top[0], entropy, out=np.full(len(entropy), np.nan), where=entropy > 0)
+    """(..., K) normalised gaps from (..., D, K) informations and (..., K) entropies.
+
+    NaN for a factor that is constant in a draw of rows.
+    """
+    none = np.zeros((*shared.shape[:-2], 1, shared.shape[-1]))
+    top = np.sort(np.concatenate([none, shared], axis=-2), axis=-2)[..., -2:, :]
+    gap = top[..., 1, :] - top[..., 0, :]
+    return np.divide(gap, entropy, out=np.full(entropy.shape, np.nan), where=entropy > 0)

@@ -11,9 +11,15 @@ from unweave.core.card import Card
 from unweave.core.errors import MetricError
 from unweave.core.factors import FactorKind
 from unweave.core.score import Score
-from unweave.metrics._discretise import BINS, discretise_columns, discretise_factors, information
+from unweave.metrics._discretise import (
+    BINS,
+    WeightedInformation,
+    discretise_columns,
+    discretise_factors,
+    information,
+)
 from unweave.metrics._inputs import check
-from unweave.metrics._interval import bootstrap_interval, generator
+from unweave.metrics._interval import generator, weighted_bootstrap_interval
 from unweave.metrics._metric import metric
 
 BIBTEX = """@inproceedings{ridgeway2018learning,
@@ -73,12 +79,12 @@ def modularity(
     per_dimension = modularity_per_dimension(np.where(counts, shared, 0.0))
     value = _mean(per_dimension)
 
-    def of_rows(rows: np.ndarray) -> float:
-        return _mean(
-            modularity_per_dimension(np.where(counts, information(code_bins[rows], factor_bins[rows])[0], 0.0))
-        )
+    measure = WeightedInformation(code_bins, factor_bins)
 
-    interval = bootstrap_interval(of_rows, len(code_bins), draws, repeats, centre=value, bounds=(0.0, 1.0))
+    def of_draws(weights: np.ndarray) -> np.ndarray:
+        return np.array([_mean(modularity_per_dimension(np.where(counts, m, 0.0))) for m in measure(weights)[0]])
+
+    interval = weighted_bootstrap_interval(of_draws, len(code_bins), draws, repeats, centre=value, bounds=(0.0, 1.0))
     parts = {
         "factors": checked.names,
         "dimensions": checked.code_names,

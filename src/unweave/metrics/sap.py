@@ -10,9 +10,10 @@ import numpy as np
 from unweave.core.card import Card
 from unweave.core.factors import FactorKind
 from unweave.core.score import Score
-from unweave.metrics._discretise import MISSING, discretise_factors
+from unweave.metrics._covariance import weighted_covariances
+from unweave.metrics._discretise import MISSING, discretise_factors, indicator
 from unweave.metrics._inputs import check
-from unweave.metrics._interval import bootstrap_interval, generator
+from unweave.metrics._interval import generator, weighted_bootstrap_interval
 from unweave.metrics._metric import metric
 
 BIBTEX = """@inproceedings{kumar2018variational,
@@ -61,26 +62,30 @@ def sap(
     active = (z.max(axis=0) > z.min(axis=0)) & (z.var(axis=0) > threshold)
     numbers = discretise_factors(checked.factors, checked.discrete)
     order = np.argsort(z, axis=0, kind="stable")
-    cells = {
-        k: _outcomes(z, order, numbers[:, k]) for k in range(shape[1]) if checked.discrete[k]
+    tables = {
+        k: indicator(_outcomes(z, order, numbers[:, k]), 1 + 2 * shape[0] * (int(numbers[:, k].max()) + 1))
+        for k in range(shape[1])
+        if checked.discrete[k]
     }  # thresholds are found once
 
-    def measure(rows: np.ndarray) -> np.ndarray:
-        scores = np.zeros(shape)
+    def measure(weights: np.ndarray) -> np.ndarray:
+        """(R, D, K) S_dk of the rows with (N, R) weights."""
+        scores = np.zeros((weights.shape[1], *shape))
         for k in range(shape[1]):
-            present = rows[numbers[rows, k] != MISSING]
-            if k in cells:
-                scores[:, k] = _balanced_accuracy(cells[k][present], int(numbers[:, k].max()) + 1)
+            if k in tables:
+                scores[:, :, k] = _balanced_accuracy(tables[k] @ weights, shape[0])
             else:
-                scores[:, k] = _squared_correlation(z[present], checked.factors[present, k])
-        scores[~active] = 0.0
+                present = numbers[:, k] != MISSING
+                columns = np.concatenate([z[present], checked.factors[present, k : k + 1]], axis=1)
+                scores[:, :, k] = _squared_correlation(weighted_covariances(columns, weights[present]))
+        scores[:, ~active] = 0.0
         return scores
 
-    scores = measure(np.arange(len(z)))
+    scores = measure(np.ones((len(z), 1), dtype=np.float32))[0]
     gap = _gap(scores)
     value = float(gap.mean())
-    interval = bootstrap_interval(
-        lambda rows: float(_gap(measure(rows)).mean()), len(z), draws, repeats, centre=value, bounds=(0.0, 1.0)
+    interval = weighted_bootstrap_interval(
+        lambda weights: _gap(measure(weights)).mean(axis=-1), len(z), draws, repeats, centre=value, bounds=(0.0, 1.0)
     )
     parts = {
         "factors": checked.names,
@@ -94,31 +99,34 @@ def sap(
 
 
 def _gap(scores: np.ndarray) -> np.ndarray:
-    """(K,) difference of the two greatest of each column of (D, K) scores; of one dimension, its score."""
-    top = np.sort(np.vstack([np.zeros((1, scores.shape[1])), scores]), axis=0)[-2:]
-    return top[1] - top[0]
+    """(..., K) difference of the two greatest of each column of (..., D, K) scores; of one dimension, its score."""
+    none = np.zeros((*scores.shape[:-2], 1, scores.shape[-1]))
+    top = np.sort(np.concatenate([none, scores], axis=-2), axis=-2)[..., -2:, :]
+    return top[..., 1, :] - top[..., 0, :]
 
 
-def _squared_correlation(z: np.ndarray, factor: np.ndarray) -> np.ndarray:
-    """(D,) squared Pearson correlation of each column of z (N, D) with the factor (N,); NaN for a constant factor."""
-    if len(factor) == 0:
-        return np.full(z.shape[1], np.nan)
-    z, factor = z - z.mean(axis=0), factor - factor.mean()
-    own, of_factor = (z * z).sum(axis=0), factor @ factor
-    if of_factor == 0:
-        return np.full(z.shape[1], np.nan)
-    return np.divide((factor @ z) ** 2, own * of_factor, out=np.zeros(z.shape[1]), where=own > 0)
+def _squared_correlation(covariances: np.ndarray) -> np.ndarray:
+    """(R, D) squared correlation of each dimension with the factor, from (R, D + 1, D + 1) covariances, factor last.
+
+    NaN for a constant factor, 0 for a constant dimension.
+    """
+    own, shared, of_factor = np.einsum("rdd->rd", covariances)[:, :-1], covariances[:, :-1, -1], covariances[:, -1, -1:]
+    found = np.divide(shared**2, own * of_factor, out=np.zeros(own.shape), where=own * of_factor > 0)
+    return np.where(of_factor > 0, found, np.nan)
 
 
 def _outcomes(z: np.ndarray, order: np.ndarray, numbers: np.ndarray) -> np.ndarray:
-    """(N, D) numbers 2 (d V + v) + c: the row's value v is (c = 1) or is not what the thresholds on z_d say."""
+    """(N, D) numbers 1 + 2 (d V + v) + c: the row's value v is (c = 1) or is not what the thresholds on z_d say.
+
+    0 where the value is missing.
+    """
     values = int(numbers.max()) + 1
-    outcome = np.zeros(z.shape, dtype=np.int64)
+    outcome = np.zeros(z.shape[::-1], dtype=np.int32)
     for d in range(z.shape[1]):
         rows = order[:, d][numbers[order[:, d]] != MISSING]
         said = best_thresholds(z[rows, d], numbers[rows])
-        outcome[rows, d] = 2 * (d * values + numbers[rows]) + (said == numbers[rows])
-    return outcome
+        outcome[d, rows] = 1 + 2 * (d * values + numbers[rows]) + (said == numbers[rows])
+    return outcome.T
 
 
 def best_thresholds(column: np.ndarray, numbers: np.ndarray) -> np.ndarray:
@@ -149,10 +157,9 @@ def best_thresholds(column: np.ndarray, numbers: np.ndarray) -> np.ndarray:
     return said
 
 
-def _balanced_accuracy(cells: np.ndarray, values: int) -> np.ndarray:
-    """(D,) mean over the values present of the share given rightly, from the (M, D) outcomes of some rows."""
-    dimensions = cells.shape[1]
-    counts = np.bincount(cells.ravel(), minlength=2 * dimensions * values).reshape(dimensions, values, 2)
-    total = counts.sum(axis=2)
-    share = np.divide(counts[:, :, 1], total, out=np.zeros(total.shape), where=total > 0)
-    return share.sum(axis=1) / np.maximum((total > 0).sum(axis=1), 1)
+def _balanced_accuracy(counts: np.ndarray, dimensions: int) -> np.ndarray:
+    """(R, D) mean over the values present of the share given rightly, from (1 + 2 D V, R) counts of the outcomes."""
+    counts = counts[1:].T.astype(np.float64).reshape(counts.shape[1], dimensions, -1, 2)
+    total = counts.sum(axis=3)
+    share = np.divide(counts[..., 1], total, out=np.zeros(total.shape), where=total > 0)
+    return share.sum(axis=2) / np.maximum((total > 0).sum(axis=2), 1)
