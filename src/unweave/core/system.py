@@ -6,6 +6,7 @@ minimised (`objective`). Everything else is here, once.
 
 from __future__ import annotations
 
+import math
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -230,7 +231,8 @@ class System(nn.Module, ABC):
         optimisers: what `optimisers()` gave
         backward:   of the loss; distributed training has its own
         """
-        _seed_draws(derive_seed(self.training_seed, self.step, self.rank), self.device)
+        device = self.device if batch.x is None else batch.x.device
+        _seed_draws(derive_seed(self.training_seed, self.step, self.rank), device)
         record: dict[str, Tensor] = {}
         turns = self._turns
         for (player, own, others), optimiser in zip(turns, optimisers, strict=True):
@@ -239,7 +241,7 @@ class System(nn.Module, ABC):
             with _without_gradient(others):
                 terms = self.objective(player.name, batch, self.step)
                 total = terms.total(self.step)
-                if not torch.isfinite(total):
+                if not math.isfinite(total.item()):
                     terms.require_finite(self.step, player.name)
                     raise TrainingError(
                         f"the weighted sum of the terms became {total.item()} at step {self.step}: lower a weight"

@@ -79,7 +79,7 @@ class Terms(Mapping[str, Tensor]):
             weight = at_step(self.weights[name], step)
             if weight == 0.0:
                 continue  # a term switched off costs nothing and cannot poison the sum
-            weighted = weight * self.mean(name)
+            weighted = self.mean(name) if weight == 1.0 else weight * self.mean(name)
             total = weighted if total is None else total + weighted
         return torch.zeros(()) if total is None else total
 
@@ -87,7 +87,10 @@ class Terms(Mapping[str, Tensor]):
         """Scalars to log, detached: each term unweighted, the total (computed here unless given), then diagnostics."""
         record = {name: self.mean(name).detach() for name in self._costs}
         record["total"] = (self.total(step) if total is None else total).detach()
-        record.update({name: value.detach().float().mean() for name, value in self.diagnostics.items()})
+        for name, value in self.diagnostics.items():
+            record[name] = (
+                value.detach().float().mean() if value.dim() or not value.is_floating_point() else value.detach()
+            )
         return record
 
     def require_finite(self, step: int, player: str) -> None:

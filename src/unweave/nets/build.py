@@ -157,6 +157,11 @@ def limit_log_variance(log_variance: Tensor) -> Tensor:
     Beyond the range an excess e counts as e / (1 + e / 4), at most 4. Its slope (1 + e / 4)^-2 starts at 1 and never
     reaches 0, so that a value that ran away can come back.
     """
+    if log_variance.device.type == "cpu":  # elsewhere the question would wait for the answer
+        with torch.no_grad():
+            unchanged = bool((log_variance == log_variance.clamp(*LOG_VARIANCE)).all())
+        if unchanged:  # as nearly always; NaN equals nothing and goes the long way
+            return log_variance
     inside = log_variance.clamp(*LOG_VARIANCE)
     excess = log_variance - inside
     return inside + excess / (1 + excess.abs() / _MARGIN)

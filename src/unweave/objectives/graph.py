@@ -184,12 +184,11 @@ class Graph(System, ABC):
         bound = scatter([(part, -estimate.bound) for part, estimate, _ in runs], batch.rows)
         supervision = scatter([(part, -estimate.supervision) for part, estimate, _ in runs], batch.rows)
         labelled = scatter([(part, part.labelled) for part in parts], batch.rows)
-        nothing = torch.zeros_like(bound)
-        wrong = torch.stack([self._wrong(part, q) for part, _, q in runs]).sum()
+        wrong = sum((self._wrong(part, q) for part, _, q in runs[1:]), self._wrong(runs[0][0], runs[0][2]))
         return Terms(
             {
-                "unlabelled_bound": torch.where(labelled, nothing, bound),
-                "labelled_bound": torch.where(labelled, bound, nothing),
+                "unlabelled_bound": torch.where(labelled, 0.0, bound),
+                "labelled_bound": torch.where(labelled, bound, 0.0),
                 "supervision": supervision,
             },
             {"labelled_bound": gamma, "supervision": gamma * alpha},

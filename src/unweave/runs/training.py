@@ -253,21 +253,22 @@ def _fit(folder: Path, manifest: Manifest, system: System, batches: Batches, pro
 
 
 class _Means:
-    """Averages the terms of an interval of steps; a player that rests has no value at a step."""
+    """Averages the terms of an interval of steps; a player that rests has no value at a step.
+
+    A step only puts its values aside: they are added up where the interval ends.
+    """
 
     def __init__(self) -> None:
-        self.sums: dict[str, Tensor] = {}
-        self.counts: dict[str, int] = {}
+        self.values: dict[str, list[Tensor]] = {}
 
     def add(self, record: Mapping[str, Tensor]) -> None:
         for name, value in record.items():
-            self.sums[name] = self.sums[name] + value if name in self.sums else value
-            self.counts[name] = self.counts.get(name, 0) + 1
+            self.values.setdefault(name, []).append(value)
 
     def take(self) -> dict[str, float]:
         """The means so far; the next interval begins."""
-        means = {name: float(total) / self.counts[name] for name, total in self.sums.items()}
-        self.sums, self.counts = {}, {}
+        means = {name: float(torch.stack(values).mean()) for name, values in self.values.items()}
+        self.values = {}
         return means
 
 
