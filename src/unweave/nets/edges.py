@@ -2,8 +2,8 @@ r"""Convolutions as a CPU likes them: the one place that knows about memory layo
 
 Two things make the textbook layers slow on a CPU:
 
-- The library's convolutions are made for many channels. At the image's edge there are one or three, and they reach a
-  tenth of the speed of a matrix product. There the layer is a matrix product here: with patches of K = C k^2 numbers,
+- The library's convolutions are made for many channels. At the image's edge there are one or three, and they stay
+  far below the speed of a matrix product. There the layer is a matrix product here: with patches of K = C k^2 numbers,
 
       convolution             y = P(x) W^T + b        P: cut the image into patches, (B, C, H, W) -> (B H' W', K)
       transposed convolution  y = P^T(x W) + b        P^T: add patches up where they overlap

@@ -104,7 +104,6 @@ class InferenceMarginal:
             _require_equal_rows(self.rows, like.device)
         self._posteriors = {name: _over_processes(site) for name, site in self._sites.items()}
         self._counts = {name: count_elements(site.distribution) for name, site in self._sites.items()}
-        self._tables: dict[str, Tensor] = {}
         self._joints: dict[tuple[str, tuple[int, ...]], Tensor] = {}
         self._conditional: dict[str, Tensor] = {}
         self._elements: dict[str, Tensor] = {}

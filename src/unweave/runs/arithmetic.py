@@ -2,8 +2,8 @@
 
 Two things of the machine, not of any model, cost a large part of a step on a CPU:
 
-- Denormal numbers (below 1.2e-38, as Adam's second moments of unused weights soon are) take microcode and a hundred
-  cycles each. They are flushed to zero while training lasts.
+- Denormal numbers (below 1.2e-38, as Adam's second moments of unused weights soon are) take many times as
+  long as others. They are flushed to zero while training lasts.
 - The C library's allocator hands every block above a threshold back to the system as soon as it is free, so each step
   faults the pages of its activations in again, zeroed by the kernel. It is told to keep blocks of up to 32 MB.
 """
