@@ -301,8 +301,8 @@ Different from the paper:
 
 - At alpha = 1 from the start the Concrete variable collapsed where we tried it: all information goes to the style
   before the categories have found anything. So alpha falls from 8 in the first 800 steps (600 on Fashion-MNIST), and
-  the information of the Concrete variable is not charged (it is an anchor in the sense of Gao et al., table 1). Weights on
-  the correlations are the paper's throughout. At the end alpha is 1, but 2 for the seven values of figure 6 and 5 on
+  the information of the Concrete variable is not charged (it is an anchor in the sense of Gao et al., table 1). Weights
+  on the correlations are the paper's throughout. At the end alpha is 1, but 2 for the seven values of figure 6 and 5 on
   Fashion-MNIST; the paper scale has alpha = 1 and no such start.
 - Dimensions come into use one after the other, and each passes through every value between 0 and its last one. Longer
   runs have more of them in use (the paper: seven of ten on MNIST), sharper reconstructions, and now and then a
