@@ -202,7 +202,7 @@ def test_each_row_counts_in_the_terms_that_are_its_own(settings):
     assert (terms["unlabelled_bound"] != 0).tolist() == (~labelled).tolist()
     assert (terms["labelled_bound"] != 0).tolist() == labelled.tolist()
     assert (terms["supervision"] != 0).tolist() == labelled.tolist()
-    assert terms.diagnostics["labelled"].item() == pytest.approx(4 / 6)
+    assert terms.logged()["labelled"].item() == pytest.approx(4 / 6)
 
 
 def test_supervision_of_a_real_label_is_its_density_and_of_both_the_product():
@@ -254,7 +254,7 @@ def test_mislabelled_counts_rows_whose_likeliest_class_is_another():
         system.to_kind.weight.zero_()
         system.to_kind.bias.copy_(torch.tensor([0.0, 5.0, 0.0]))
     terms = system.objective("model", batch(kinds=[1, 1, 0, None, None, 2]), 0)
-    assert terms.diagnostics["mislabelled"].item() == pytest.approx(2 / 6)
+    assert terms.logged()["mislabelled"].item() == pytest.approx(2 / 6)
 
 
 def test_an_enumerated_class_that_is_certain_counts_as_if_labelled():

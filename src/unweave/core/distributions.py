@@ -28,7 +28,15 @@ Shape = torch.Size | list[int] | tuple[int, ...]
 def normal(mean: Tensor, std: Tensor | float) -> Independent:
     """Factorised normal; the last axis is the event: mean (..., D), std (..., D) or a number."""
     std = torch.as_tensor(std, dtype=mean.dtype, device=mean.device)
-    return Independent(Normal(mean, std, validate_args=False), 1, validate_args=False)
+    return Independent(FewPassNormal(mean, std, validate_args=False), 1, validate_args=False)
+
+
+class FewPassNormal(Normal):
+    """The density in five passes over the values, where PyTorch's takes nine."""
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        error = (value - self.loc) / self.scale
+        return torch.addcmul(-0.5 * math.log(2 * math.pi) - self.scale.log(), error, error, value=-0.5)
 
 
 def standard_normal(dims: int, like: Tensor | None = None) -> Independent:
@@ -51,7 +59,7 @@ class Concrete(Distribution):
     support = constraints.simplex
     has_rsample = True
 
-    def __init__(self, temperature: float | Tensor, logits: Tensor):
+    def __init__(self, temperature: float, logits: Tensor):
         self.temperature = temperature
         self.logits = logits.log_softmax(dim=-1)
         super().__init__(logits.shape[:-1], logits.shape[-1:], validate_args=False)
@@ -68,16 +76,18 @@ class Concrete(Distribution):
         shape = self._extended_shape(torch.Size(sample_shape))
         uniform = torch.rand(shape, dtype=self.logits.dtype, device=self.logits.device)
         tiny = torch.finfo(uniform.dtype).tiny
-        gumbel = -(-(uniform.clamp(min=tiny)).log()).clamp(min=tiny).log()
-        return ((self.logits + gumbel) / self.temperature).softmax(dim=-1)
+        # Gumbel noise is -log(-log u).
+        negative_noise = uniform.clamp_(min=tiny).log_().neg_().clamp_(min=tiny).log_()
+        return ((self.logits - negative_noise) / self.temperature).softmax(dim=-1)
 
     def log_prob(self, value: Tensor) -> Tensor:
         categories = self.event_shape[-1]
         log_value = value.clamp(min=torch.finfo(value.dtype).tiny).log()
         t = self.temperature
-        log_scale = math.lgamma(categories) + (categories - 1) * (t.log() if isinstance(t, Tensor) else math.log(t))
-        elements = (self.logits - (t + 1) * log_value).sum(-1)
-        return log_scale + elements - categories * (self.logits - t * log_value).logsumexp(-1)
+        log_scale = math.lgamma(categories) + (categories - 1) * math.log(t)
+        # With a_k = log pi_k - t log y_k the sum and the K logarithms are sum_k [log softmax(a)_k - log y_k].
+        scaled = torch.sub(self.logits, log_value, alpha=t)
+        return log_scale + (scaled.log_softmax(-1) - log_value).sum(-1)
 
 
 class Delta(Distribution):

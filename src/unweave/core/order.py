@@ -6,6 +6,7 @@ found without talking to the others.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -79,7 +80,7 @@ class Permuted(Order):
 
     def rows(self, step: int, rank: int = 0, processes: int = 1) -> np.ndarray:
         epoch, place = divmod(step, len(self.table) // self.batch_size)
-        order = _permutation(len(self.table), derive_seed(self.seed, self.stream, epoch))
+        order = _permutation(len(self.table), self.seed, self.stream, epoch)
         chosen = order[place * self.batch_size : (place + 1) * self.batch_size]
         return self.table[chosen[rank::processes]]
 
@@ -125,7 +126,7 @@ class Grouped(Order):
                 f"divided; set groups_per_batch={processes} or more"
             )
         epoch, place = divmod(step, len(self._members) // self.per_batch)
-        order = _permutation(len(self._members), derive_seed(self.seed, self.stream, epoch))
+        order = _permutation(len(self._members), self.seed, self.stream, epoch)
         chosen = order[place * self.per_batch : (place + 1) * self.per_batch]
         # One generator per group: what a group gives does not depend on which process asks.
         parts = [
@@ -164,18 +165,17 @@ class Shares(Order):
             if share > 0 and not len(rows):
                 raise DataError(f"a share {share:g} of each batch is to come from an empty set of rows: set it to 0")
 
-    def _given(self, steps: int) -> np.ndarray:
+    def _given(self, steps: int) -> list[int]:
         """How many rows each set has given after so many steps; together steps * batch_size."""
-        shares = np.array([share for _, share in self.parts])
-        given = np.floor(shares * steps * self.batch_size + 1e-6).astype(np.int64)
-        largest = int(shares.argmax())
-        given[largest] += steps * self.batch_size - given.sum()
+        shares = [share for _, share in self.parts]
+        given = [math.floor(share * steps * self.batch_size + 1e-6) for share in shares]
+        given[shares.index(max(shares))] += steps * self.batch_size - sum(given)
         return given
 
     def rows(self, step: int, rank: int = 0, processes: int = 1) -> np.ndarray:
         before, after = self._given(step), self._given(step + 1)
         parts = [
-            self._sequence(number, rows, int(start), int(stop))
+            self._sequence(number, rows, start, stop)
             for number, ((rows, _), start, stop) in enumerate(zip(self.parts, before, after, strict=True))
             if stop > start
         ]
@@ -183,20 +183,18 @@ class Shares(Order):
 
     def _sequence(self, number: int, rows: np.ndarray, start: int, stop: int) -> np.ndarray:
         """Places start .. stop - 1 of the endless sequence of permutations of a set."""
-        places = np.arange(start, stop)
-        epochs = places // len(rows)
-        chosen = np.empty(len(places), dtype=np.int64)
-        for epoch in np.unique(epochs):
-            order = _permutation(len(rows), derive_seed(self.seed, self.stream, number, int(epoch)))
-            here = epochs == epoch
-            chosen[here] = order[places[here] % len(rows)]
-        return rows[chosen]
+        chosen = []
+        for epoch in range(start // len(rows), (stop - 1) // len(rows) + 1):
+            order = _permutation(len(rows), self.seed, self.stream, number, epoch)
+            first = epoch * len(rows)
+            chosen.append(order[max(start - first, 0) : stop - first])
+        return rows[chosen[0] if len(chosen) == 1 else np.concatenate(chosen)]
 
 
 @lru_cache(maxsize=8)
-def _permutation(length: int, seed: int) -> np.ndarray:
+def _permutation(length: int, *seed: int) -> np.ndarray:
     """A permutation of 0 .. length - 1; the last few are remembered, since an epoch asks for one at each step."""
-    order = np.random.default_rng(seed).permutation(length)
+    order = np.random.default_rng(derive_seed(*seed)).permutation(length)
     order.setflags(write=False)
     return order
 

@@ -247,7 +247,8 @@ class System(nn.Module, ABC):
                         f"the weighted sum of the terms became {total.item()} at step {self.step}: lower a weight"
                     )
                 if total.requires_grad:  # a player all of whose weights are 0 at this step does not move
-                    optimiser.zero_grad()
+                    for parameter in own:  # as `zero_grad` does, without its bookkeeping
+                        parameter.grad = None
                     backward(total)
                     if player.optimiser.clip is not None:
                         nn.utils.clip_grad_norm_(own, player.optimiser.clip)

@@ -88,9 +88,8 @@ class Terms(Mapping[str, Tensor]):
         record = {name: self.mean(name).detach() for name in self._costs}
         record["total"] = (self.total(step) if total is None else total).detach()
         for name, value in self.diagnostics.items():
-            record[name] = (
-                value.detach().float().mean() if value.dim() or not value.is_floating_point() else value.detach()
-            )
+            # Counts and yes-or-no are averaged as numbers.
+            record[name] = value.detach().mean(dtype=value.dtype if value.is_floating_point() else torch.float32)
         return record
 
     def require_finite(self, step: int, player: str) -> None:

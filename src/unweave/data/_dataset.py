@@ -49,8 +49,8 @@ class DataSet:
     def observations(self, rows: Rows) -> np.ndarray:
         """(n, *spec.shape) float32 observations of the given rows."""
         rows = np.asarray(rows, dtype=np.int64)
-        if rows.size and (rows.min() < 0 or rows.max() >= len(self)):
-            wrong = int(rows.min()) if rows.min() < 0 else int(rows.max())
+        if rows.size and not 0 <= (lowest := rows.min()) <= (highest := rows.max()) < len(self):
+            wrong = int(lowest) if lowest < 0 else int(highest)
             raise DataError(f"there is no row {wrong} in {self.name}: it has rows 0 to {len(self) - 1}")
         return self.read(rows)
 

@@ -159,8 +159,8 @@ def limit_log_variance(log_variance: Tensor) -> Tensor:
     """
     if log_variance.device.type == "cpu":  # elsewhere the question would wait for the answer
         with torch.no_grad():
-            unchanged = bool((log_variance == log_variance.clamp(*LOG_VARIANCE)).all())
-        if unchanged:  # as nearly always; NaN equals nothing and goes the long way
+            lowest, highest = torch.aminmax(log_variance)
+        if LOG_VARIANCE[0] <= lowest.item() and highest.item() <= LOG_VARIANCE[1]:  # as nearly always; NaN is not
             return log_variance
     inside = log_variance.clamp(*LOG_VARIANCE)
     excess = log_variance - inside
@@ -190,5 +190,5 @@ class ConcreteHead(nn.Module):
         super().__init__()
         self.linear = nn.Linear(features, categories)
 
-    def forward(self, h: Tensor, temperature: float | Tensor) -> Concrete:
+    def forward(self, h: Tensor, temperature: float) -> Concrete:
         return Concrete(temperature, self.linear(h))

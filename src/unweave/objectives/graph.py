@@ -9,6 +9,8 @@ of the data is labelled by it. Which rows have which labels is decided batch by 
 
 from __future__ import annotations
 
+import functools
+import math
 from abc import ABC
 from collections.abc import Mapping
 from dataclasses import replace
@@ -184,15 +186,15 @@ class Graph(System, ABC):
         bound = scatter([(part, -estimate.bound) for part, estimate, _ in runs], batch.rows)
         supervision = scatter([(part, -estimate.supervision) for part, estimate, _ in runs], batch.rows)
         labelled = scatter([(part, part.labelled) for part in parts], batch.rows)
-        wrong = sum((self._wrong(part, q) for part, _, q in runs[1:]), self._wrong(runs[0][0], runs[0][2]))
+        wrong = scatter([(part, self._wrong(part, q)) for part, _, q in runs], batch.rows)
         return Terms(
             {
-                "unlabelled_bound": torch.where(labelled, 0.0, bound),
-                "labelled_bound": torch.where(labelled, bound, 0.0),
+                "unlabelled_bound": bound.masked_fill(labelled, 0.0),
+                "labelled_bound": bound.masked_fill(~labelled, 0.0),
                 "supervision": supervision,
             },
             {"labelled_bound": gamma, "supervision": gamma * alpha},
-            {"labelled": labelled.sum() / batch.rows, "mislabelled": wrong / batch.rows},
+            {"labelled": labelled, "mislabelled": wrong},
         )
 
     @property
@@ -251,8 +253,8 @@ class Graph(System, ABC):
         }
 
     def _wrong(self, part: Part, q: Trace) -> Tensor:
-        """How many of the rows have a label of some category that is not the likeliest under q; of one draw of q."""
-        wrong = torch.zeros(part.batch.rows, dtype=torch.bool, device=part.batch.observations.device)
+        """(n,) bool: rows with a label of some category that is not the likeliest under q; of one draw of q."""
+        wrong: Tensor | None = None
         for block in self.blocks:
             if block.name not in part.labels or block.kind == "real" or block.name not in q:
                 continue
@@ -261,9 +263,10 @@ class Graph(System, ABC):
             if block.kind == "simplex":
                 guess, truth = guess.argmax(-1), truth.argmax(-1)
             first = guess if guess.dim() == truth.dim() else guess[0]
-            differs = (first != truth).reshape(part.batch.rows, -1).any(1)
-            wrong |= differs if label.mask is None else differs & label.mask.to(differs.device)
-        return wrong.sum()
+            differs = first != truth if first.dim() == 1 else (first != truth).flatten(1).any(1)
+            differs = differs if label.mask is None else differs & label.mask.to(differs.device)
+            wrong = differs if wrong is None else wrong | differs
+        return torch.zeros_like(part.labelled) if wrong is None else wrong
 
     # Labels ------------------------------------------------------------------------------------------------------
 
@@ -271,19 +274,20 @@ class Graph(System, ABC):
         """Block -> (B, *event) value and (B,) mask, from the factors that the batch carries."""
         blocks = {block.name: block for block in self.blocks}
         sources = self.labelled_by
+        readable = self.reads.labels
         for name in batch.labels:
-            if name not in self.reads.labels:
-                raise unknown_name("labelled variable", name, self.reads.labels)
+            if name not in readable:
+                raise unknown_name("labelled variable", name, readable)
         found: dict[str, Given] = {}
         for name, factors in sources.items():
             if not all(factor in batch.labels for factor in factors):
                 continue
             given = [batch.labels[factor] for factor in factors]
             values = given[0].value if len(given) == 1 else torch.stack([each.value for each in given], dim=-1)
-            mask = torch.ones(batch.rows, dtype=torch.bool, device=values.device)
-            for each in given:
-                mask = mask if each.mask is None else mask & each.mask
-            values = torch.where(mask.reshape(-1, *[1] * (values.dim() - 1)), values, torch.zeros_like(values))
+            masks = [each.mask for each in given if each.mask is not None]
+            mask = functools.reduce(torch.logical_and, masks) if masks else None
+            if mask is not None:
+                values = values.masked_fill(~mask.reshape(-1, *[1] * (values.dim() - 1)), 0.0)
             found[name] = Given(self._label(blocks[name], values).to(batch.observations.device), mask)
         return found
 
@@ -302,17 +306,19 @@ class Graph(System, ABC):
         if block.kind == "real":
             return values.to(like.dtype)
         count = block.shape[-1] if block.kind == "simplex" else self.spec.labels.get(block.name, 0)
-        strange = (values < 0) | (values != values.round())
-        if count:
-            strange |= values >= count
-        if bool(strange.any()):
+        if block.kind == "simplex":
+            label = values.unsqueeze(-1) == torch.arange(count, device=values.device)  # one-hot
+            fits = label.any(-1)
+        else:
+            label = values.long()
+            fits = (values >= 0) & (values == label) & (values < (count or math.inf))
+        if not bool(fits.all()):
             top = f"0 to {count - 1}" if count else "0, 1, 2, ..."
             raise DataError(
-                f"label {values[strange][0].item():g} of {block.name!r} is outside its range: expected whole numbers "
+                f"label {values[~fits][0].item():g} of {block.name!r} is outside its range: expected whole numbers "
                 f"{top}; correct the factor or give the block more values"
             )
-        whole = values.long()
-        return torch.nn.functional.one_hot(whole, count).to(like.dtype) if block.kind == "simplex" else whole
+        return label.to(like.dtype) if block.kind == "simplex" else label
 
 
 def joined(*parts: Tensor) -> Tensor:

@@ -15,6 +15,7 @@ r^s = q(enumerated values | what comes before them) / n. The sum over them is ex
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -49,7 +50,7 @@ def log_weights(q: Trace) -> Tensor:
     """(S, B) log w, the sum of the log-probabilities of the observed sites of q (eq. 6); 0 where there is no label."""
     total: Tensor | None = None
     for site in q.sites(Provenance.OBSERVED):
-        known = site.log_prob if site.mask is None else torch.where(site.mask, site.log_prob, 0.0)
+        known = site.log_prob if site.mask is None else site.log_prob.masked_fill(~site.mask, 0.0)
         total = known if total is None else total + known
     return _sum((), _shape(q), like=q) if total is None else total.expand(_shape(q))
 
@@ -160,20 +161,21 @@ class Part:
     @property
     def labelled(self) -> Tensor:
         """(n,) bool, the rows with at least one label."""
-        device = _device(self.batch)
-        found = torch.zeros(self.batch.rows, dtype=torch.bool, device=device)
-        for given in self.labels.values():
-            found = torch.ones_like(found) if given.mask is None else found | given.mask.to(device)
-        return found
+        device, rows = _device(self.batch), self.batch.rows
+        masks = [given.mask for given in self.labels.values()]
+        if not masks or any(mask is None for mask in masks):
+            return torch.full((rows,), bool(masks), device=device)
+        return functools.reduce(torch.logical_or, [mask.to(device) for mask in masks if mask is not None])
 
 
 def whole(batch: Batch, labels: Mapping[str, Given]) -> Part:
     """The batch as one part: where a label is unknown its variable is drawn, row by row."""
     kept = {}
     for name, given in labels.items():
-        if given.mask is None or bool(given.mask.all()):
+        known = batch.rows if given.mask is None else int(given.mask.sum())
+        if known == batch.rows:
             kept[name] = replace(given, mask=None)
-        elif bool(given.mask.any()):
+        elif known:
             kept[name] = given
     return Part(None, replace(batch, labels={}), kept)
 

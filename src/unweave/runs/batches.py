@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -15,6 +16,7 @@ from unweave.core.trace import Given
 from unweave.data import DataSet
 
 NOTHING = Reads()
+LabelColumn = tuple[np.ndarray, np.ndarray]
 
 
 def assemble(
@@ -23,33 +25,43 @@ def assemble(
     reads: Reads = NOTHING,
     usable: Mapping[str, np.ndarray] | None = None,
     groups: np.ndarray | None = None,
+    labels: Mapping[str, LabelColumn] | None = None,
 ) -> Batch:
     """The batch of these rows: observations, row numbers, and the factors that are read as groups and labels.
 
     usable: label name -> (N,) bool, rows of the data set whose label may be used; all when not named
     groups: (n,) groups of these rows, in place of the factor that is read
+    labels: what `label_columns` gave, where many batches are made of the same data
     """
     if groups is None and reads.group is not None:
         groups = _column(dataset, reads.group)[rows]
         if np.isnan(groups).any():
             row = int(rows[np.isnan(groups).argmax()])
             raise DataError(f"row {row} of {dataset.name} belongs to no group: its {reads.group!r} is missing; give it")
-    labels = {}
-    for name in reads.labels:
-        values = _column(dataset, name)[rows]
-        known = ~np.isnan(values)
-        if usable is not None and name in usable:
-            known &= usable[name][rows]
-        # What is not known is zero, not the truth: a system that forgets the mask must not learn from it.
-        values = np.where(known, values, 0.0).astype(np.float32)
-        labels[name] = Given(torch.from_numpy(values), torch.from_numpy(known))
+    columns = label_columns(dataset, reads, usable or {}) if labels is None else labels
     return Batch(
         rows=len(rows),
         x=torch.from_numpy(dataset.observations(rows)),
         index=torch.from_numpy(rows),
-        labels=labels,
+        labels={
+            name: Given(torch.from_numpy(values[rows]), torch.from_numpy(known[rows]))
+            for name, (values, known) in columns.items()
+        },
         group=None if groups is None else torch.from_numpy(group_numbers(groups)),
     )
+
+
+def label_columns(dataset: DataSet, reads: Reads, usable: Mapping[str, np.ndarray]) -> dict[str, LabelColumn]:
+    """Label name -> (N,) values and (N,) bool, rows of the data set whose label is known and may be used."""
+    columns = {}
+    for name in reads.labels:
+        values = _column(dataset, name)
+        known = ~np.isnan(values)
+        if name in usable:
+            known &= usable[name]
+        # What is not known is zero, not the truth: a system that forgets the mask must not learn from it.
+        columns[name] = np.where(known, values, 0.0).astype(np.float32), known
+    return columns
 
 
 def _column(dataset: DataSet, name: str) -> np.ndarray:
@@ -82,7 +94,11 @@ class Batches:
     def __iter__(self) -> Iterator[Batch]:
         for step in range(self.start, self.stop):
             first, *others = (self._batch(order.rows(step, self.rank, self.processes)) for order in self.orders)
-            yield replace(first, extra=dict(zip(self.extra, others, strict=True)))
+            yield replace(first, extra=dict(zip(self.extra, others, strict=True))) if others else first
 
     def _batch(self, rows: np.ndarray) -> Batch:
-        return assemble(self.dataset, rows, self.reads, self.usable)
+        return assemble(self.dataset, rows, self.reads, labels=self._labels)
+
+    @cached_property
+    def _labels(self) -> dict[str, LabelColumn]:
+        return label_columns(self.dataset, self.reads, self.usable)

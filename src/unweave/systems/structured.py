@@ -12,6 +12,7 @@ The objective is that of every `Graph`: eq. 1 on rows without a label, eq. 8 or 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Annotated, Any, ClassVar
 
 import pydantic
@@ -140,8 +141,8 @@ class Structured(Graph, Encodes, Decodes, Samples):
             self.decoder = OverRows(decoder, 1)
         check_decoder(self.decoder, spec, inputs, parameters)
 
-    @property
-    def blocks(self) -> tuple[Block, ...]:
+    @cached_property
+    def blocks(self) -> tuple[Block, ...]:  # type: ignore[override]  # read several times at each step
         return (Block(self.label, (self.classes,), kind="simplex"), Block("style", (self.config.latent,)))
 
     def infer(self, q: Trace, batch: Batch) -> None:
