@@ -4,16 +4,16 @@
 
 The loop by hand is plain PyTorch without anything of this library: same layers, same sizes, bytes turned into floats at
 each step, fused Adam as ours has, no logging and no checkpoints. It reads the rows that `unweave train` reads, from a
-list made before the clock starts. Both train in turn, in one run, on one thread, each time in a process of its own
-(ours tells the allocator to keep memory, which would help the other too); the table has the ratio of steps per second.
-Then memory: what a process of its own holds after 100 steps, and after 800.
+list made before the clock starts. Each has a process of its own (ours tells the allocator to keep memory, which would
+help the other too), one thread, and the same core. They take turns of 30 steps: while one trains the other waits, so
+that what else the machine does meets both alike. The table has the ratio of steps per second, turn by turn. Then
+memory: what a process of its own holds after 100 steps, and after 800.
 
 Needs MNIST; without its files random images of the same shape take their place (the work is the same).
 """
 
 from __future__ import annotations
 
-import itertools
 import math
 import multiprocessing
 import os
@@ -22,6 +22,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 import numpy as np
@@ -35,7 +36,8 @@ from unweave.core.system import SYSTEMS
 from unweave.data import DataSet, Split, from_arrays, load
 from unweave.runs import train
 
-STEPS, WARM, ROUNDS = 150, 30, 7
+TURN, TURNS, WARM = 30, 20, 1  # steps of a turn, turns that count, turns before them
+STEPS = TURN * (WARM + TURNS + 1)  # the last turn is not taken
 GROUPS, MEMBERS = 10, 64  # preset paper of mlvae: batches of 640
 BATCH, LABELLED, ALPHA, TEMPERATURE = 100, 50, 50.0, 0.66  # preset paper of structured, half of it labelled
 
@@ -49,15 +51,28 @@ def data() -> DataSet:
         return from_arrays(images, factors=rng.integers(0, 10, 60_000), names=("digit",))
 
 
-def timed(batches: Iterator[Callable[[], Tensor]], optimiser: torch.optim.Optimizer) -> float:
-    """Steps per second of a loop by hand, from step WARM to the last."""
-    for step, loss in enumerate(itertools.islice(batches, STEPS)):
-        if step == WARM:
-            began = time.perf_counter()
+class Turns:
+    """Called before each step: after TURN steps it tells the seconds they took and waits for its next turn."""
+
+    def __init__(self, other: Connection):
+        self.other, self.steps, self.began = other, 0, 0.0
+
+    def __call__(self) -> None:
+        if self.steps % TURN == 0:
+            if self.steps:
+                self.other.send(time.perf_counter() - self.began)
+            if self.other.recv() == "stop":
+                raise SystemExit
+            self.began = time.perf_counter()
+        self.steps += 1
+
+
+def loop(batches: Iterator[Callable[[], Tensor]], modules: nn.Module) -> None:
+    optimiser = torch.optim.Adam(modules.parameters(), lr=1e-3, fused=True)
+    for loss in batches:
         optimiser.zero_grad()
         loss().backward()
         optimiser.step()
-    return (STEPS - WARM) / (time.perf_counter() - began)
 
 
 def kl_normal(mean: Tensor, log_variance: Tensor) -> Tensor:
@@ -76,7 +91,7 @@ def rows_of(name: str, dataset: DataSet, settings: dict) -> list[np.ndarray]:
     return [part[np.argsort(~np.isin(part, labelled), kind="stable")] for part in map(order.rows, range(STEPS))]
 
 
-def mlvae_by_hand(images: np.ndarray, labels: np.ndarray, order: list[np.ndarray]) -> float:
+def mlvae_by_hand(images: np.ndarray, labels: np.ndarray, order: list[np.ndarray], turn: Turns) -> None:
     encoder = nn.Sequential(nn.Linear(784, 500), nn.Tanh())
     content, style = nn.Linear(500, 20), nn.Linear(500, 20)
     decoder = nn.Sequential(nn.Linear(20, 500), nn.Tanh(), nn.Linear(500, 2 * 784))
@@ -84,6 +99,7 @@ def mlvae_by_hand(images: np.ndarray, labels: np.ndarray, order: list[np.ndarray
 
     def batches() -> Iterator[Callable[[], Tensor]]:
         for rows in order:  # members of a group one after the other
+            turn()
             x = torch.from_numpy(images[rows].astype(np.float32) / np.float32(255)).flatten(1)
             yield lambda x=x: loss(x)
 
@@ -103,10 +119,10 @@ def mlvae_by_hand(images: np.ndarray, labels: np.ndarray, order: list[np.ndarray
         costs = kl_normal(style_mean, style_log_variance).sum() - log_likelihood.sum()
         return (costs + kl_normal(group_mean, variance.log()).sum()) / GROUPS
 
-    return timed(batches(), torch.optim.Adam(modules.parameters(), lr=1e-3, fused=True))
+    loop(batches(), modules)
 
 
-def structured_by_hand(images: np.ndarray, labels: np.ndarray, order: list[np.ndarray]) -> float:
+def structured_by_hand(images: np.ndarray, labels: np.ndarray, order: list[np.ndarray], turn: Turns) -> None:
     def dense(inputs: int, outputs: int) -> nn.Sequential:
         return nn.Sequential(nn.Linear(inputs, 500), nn.ReLU(), nn.Linear(500, 500), nn.ReLU(), nn.Linear(500, outputs))
 
@@ -117,6 +133,7 @@ def structured_by_hand(images: np.ndarray, labels: np.ndarray, order: list[np.nd
 
     def batches() -> Iterator[Callable[[], Tensor]]:
         for rows in order:
+            turn()
             x = torch.from_numpy(images[rows].astype(np.float32) / np.float32(255)).flatten(1)
             y = torch.from_numpy(labels[rows[:LABELLED]].astype(np.int64))
             yield lambda x=x, y=y: loss(x, y)
@@ -144,39 +161,65 @@ def structured_by_hand(images: np.ndarray, labels: np.ndarray, order: list[np.nd
         known = -log_q[:LABELLED].gather(1, y[:, None]).squeeze(1)
         return (costs.sum() + free.sum() + math.log(10) * LABELLED + ALPHA * known.sum()) / BATCH
 
-    return timed(batches(), torch.optim.Adam(modules.parameters(), lr=1e-3, fused=True))
+    loop(batches(), modules)
 
 
-def ours(name: str, dataset: DataSet, settings: dict, steps: int = STEPS) -> float:
-    """Steps per second of `unweave.train` with log and checkpoints, from its own log."""
+def ours(name: str, dataset: DataSet, settings: dict, steps: int = STEPS) -> None:
+    """`unweave.train` with log and checkpoints."""
     with tempfile.TemporaryDirectory() as folder:
         settings = {**settings, "training.steps": steps}
-        run = train(
-            name, dataset, preset="paper", settings=settings, run=Path(folder) / "run", threads=1, progress=False,
-            log_every=WARM,
+        train(
+            name, dataset, preset="paper", settings=settings, run=Path(folder) / "run", threads=1, progress=False
         )  # fmt: skip
-        log = run.log()
-    first = list(log["step"]).index(WARM)
-    return (log["step"][-1] - WARM) / (log["seconds"][-1] - log["seconds"][first])
 
 
-def alone(function: Callable[..., float], *arguments: object) -> float:
-    """What a function returns in a process of its own."""
-    with multiprocessing.get_context("spawn").Pool(1) as pool:
-        return pool.apply(function, arguments)
-
-
-def _by_hand(name: str, settings: dict) -> float:
-    torch.set_num_threads(1)
+def _by_hand(name: str, settings: dict, other: Connection) -> None:
+    _settle()
     dataset = data()
     order = rows_of(name, dataset, settings)
-    assert len(order[0]) == {"mlvae": GROUPS * MEMBERS, "structured": BATCH}[name]
     images = np.round(255 * dataset.observations(np.arange(len(dataset)))).astype(np.uint8)
-    return BY_HAND[name](images, dataset.factors.column("digit").astype(np.int64), order)
+    BY_HAND[name](images, dataset.factors.column("digit").astype(np.int64), order, Turns(other))
 
 
-def _ours(name: str, settings: dict) -> float:
-    return ours(name, data(), settings)
+def _ours(name: str, settings: dict, other: Connection) -> None:
+    _settle()
+    dataset, turn = data(), Turns(other)
+
+    def read(rows: np.ndarray) -> np.ndarray:
+        if len(rows) == SIZE[name]:  # not the look at some rows before training
+            turn()
+        return dataset.read(rows)
+
+    ours(name, replace(dataset, read=read), settings)
+
+
+def _settle() -> None:
+    """One thread, on the first core that this process may use."""
+    torch.set_num_threads(1)
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+
+
+def ratios_of(name: str, settings: dict) -> tuple[float, list[float]]:
+    """Steps per second by hand, and the ratios ours / by hand of each pair of turns."""
+    spawn = multiprocessing.get_context("spawn")
+    sides, processes = [], []
+    for side in (_by_hand, _ours):
+        mine, its = spawn.Pipe()
+        processes.append(spawn.Process(target=side, args=(name, settings, its), daemon=True))
+        sides.append(mine)
+        processes[-1].start()
+    seconds: list[list[float]] = [[], []]
+    for number in range(WARM + TURNS):
+        order = (0, 1) if number % 2 else (1, 0)
+        for side in order:
+            sides[side].send("go")
+            seconds[side].append(sides[side].recv())
+    for side, process in zip(sides, processes, strict=True):
+        side.send("stop")
+        process.join()
+    by_hand, mine = (np.array(each[WARM:]) for each in seconds)
+    return TURN / float(np.median(by_hand)), list(by_hand / mine)
 
 
 def _held(name: str, settings: dict, steps: int) -> float:
@@ -186,6 +229,7 @@ def _held(name: str, settings: dict, steps: int) -> float:
     return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
+SIZE = {"mlvae": GROUPS * MEMBERS, "structured": BATCH}
 BY_HAND = {"mlvae": mlvae_by_hand, "structured": structured_by_hand}
 
 
@@ -195,13 +239,14 @@ def main() -> None:
         "structured": {"labels": 3000, "rho": LABELLED / BATCH, "alpha": ALPHA},
     }
     for name, settings in pairs.items():
-        rounds = [(alone(_by_hand, name, settings), alone(_ours, name, settings)) for _ in range(ROUNDS)]
-        ratios = [mine / plain for plain, mine in rounds]
-        print(f"{name:<10} by hand {statistics.median(p for p, _ in rounds):6.1f} steps/s, ours / by hand "
-              f"{statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})", flush=True)  # fmt: skip
+        rate, ratios = ratios_of(name, settings)
+        quarters = statistics.quantiles(ratios, n=4)
+        spread = f"half of the turns {quarters[0]:.2f} to {quarters[2]:.2f}, all {min(ratios):.2f} to {max(ratios):.2f}"
+        print(f"{name:<10} by hand {rate:6.1f} steps/s, ours / by hand {quarters[1]:.2f} ({spread})", flush=True)
     if Path("/proc/self/statm").exists():
         for name, settings in pairs.items():
-            short, long = (alone(_held, name, settings, steps) for steps in (100, 800))
+            with multiprocessing.get_context("spawn").Pool(1, maxtasksperchild=1) as pool:
+                short, long = (pool.apply(_held, (name, settings, steps)) for steps in (100, 800))
             print(f"{name:<10} holds {short:.0f} MB after 100 steps, {long:.0f} MB after 800", flush=True)
 
 
