@@ -194,6 +194,32 @@ def report(run: Path) -> None:
     click.echo(Run.open(run).report())
 
 
+@cli.command(short_help="A page in the browser: see and move what runs know.")
+@click.argument("runs", nargs=-1, type=click.Path(path_type=Path))
+@click.option("--host", default="127.0.0.1", show_default=True, help="Interface; any but the loopback needs a token.")
+@click.option("--port", default=0, type=click.IntRange(0, 65535), help="Port [a free one].")
+@click.option("--token", help="What others must know to open it [made and shown when --host is not the loopback].")
+@click.option("--no-browser", is_flag=True, help="Only print the address.")
+def explore(runs: tuple[Path, ...], host: str, port: int, token: str | None, no_browser: bool) -> None:
+    """Open RUNS in a browser: sliders, swaps, heat maps, scores, training curves. Without RUNS, the ones that ship."""
+    from unweave.explorer import serve
+    from unweave.explorer.pretrained import pretrained_runs
+    from unweave.runs.manifest import read_manifest
+
+    paths = list(runs) or pretrained_runs()
+    for path in paths:
+        read_manifest(path)
+
+    def ready(address: str) -> None:
+        click.echo(f"The explorer is at {address}  (Ctrl-C stops it)")
+        if not no_browser:
+            import webbrowser
+
+            webbrowser.open(address)
+
+    serve(paths, host=host, port=port, token=token, ready=ready)
+
+
 @cli.command(short_help="BibTeX of a run, system, data set or score.")
 @click.argument("name")
 def cite(name: str) -> None:
@@ -343,6 +369,7 @@ def demo(folder: Path, steps: int) -> None:
     click.echo(f"\nThe report is at {path}: open it in a browser.")
     click.echo("What to type next:")
     for words, what in (
+        (f"explore {folder}", "the same in a browser, with sliders"),
         (f"traverse {folder}", "each dimension moved, as PNG and GIF"),
         (f"interpolate {folder}", "from one input to another"),
         ("systems", "what else can be trained"),

@@ -1,0 +1,391 @@
+"""A run on the page: what the page shows of it, made when asked for and kept while the weights stay the same.
+
+Only the thread that works on tensors calls these methods (see server.py), so nothing here is locked.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections import OrderedDict
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from unweave.core.batch import Batch
+from unweave.core.capabilities import Decodes, Encodes, Samples
+from unweave.core.codes import Codes
+from unweave.core.errors import DataError, RunError, UnweaveError
+from unweave.core.factors import Factors
+from unweave.core.files import replacing
+from unweave.data import DataSet, from_arrays
+from unweave.operations import OPERATIONS, Inputs, Operation, Shown
+from unweave.operations._knobs import Knob, knobs
+from unweave.operations._order import information
+from unweave.operations._pictures import as_pictures, value_limits
+from unweave.report.facts import USED, importances, knowledge
+from unweave.runs.manifest import read_manifest
+from unweave.runs.run import Run
+
+REFERENCE = 2000
+"""Rows whose codes stand for the data: ranges of sliders, what a dimension knows, the scatter."""
+SAMPLE = "sample.npz"
+"""Observations and factors that travel with a run whose data do not."""
+KEPT_RESULTS = 16
+
+
+class OpenedRun:
+    """One run of the page.
+
+    name: how links and requests call it; no path of the machine
+    path: its directory
+    """
+
+    def __init__(self, name: str, path: Path):
+        self.name, self.path = name, path
+        self._state: _State | None = None
+
+    @property
+    def stamp(self) -> object:
+        """Changes when the weights on disk do."""
+        return None if self._state is None else self._state.stamp
+
+    def state(self) -> _State:
+        """The run as it is on disk now; an error says what is missing or damaged."""
+        manifest = read_manifest(self.path)
+        found = _stamp(self.path)
+        if found is None:
+            raise RunError(f"{self.path} has no weights yet: wait for its first checkpoint, or train it")
+        if self._state is None or self._state.stamp != found:
+            before = self._state
+            data = before.dataset if before is not None else None  # the data are the same; reading them takes long
+            self._state = _State(self.name, Run(self.path, manifest, dataset=data or _sample(self.path)), found)
+        return self._state
+
+    def training(self) -> bool:
+        """Whether steps are still to come."""
+        return not (self.path / "weights.safetensors").exists()
+
+    def log(self, since: int = -1) -> dict[str, Any]:
+        """Terms over training after step `since`, as lists; None where a term has no value."""
+        manifest = read_manifest(self.path)
+        path = self.path / "log.csv"
+        columns = Run(self.path, manifest).log() if path.exists() else {"step": np.zeros(0), "seconds": np.zeros(0)}
+        kept = columns["step"] > since
+        plain = {name: [None if np.isnan(v) else float(v) for v in values[kept]] for name, values in columns.items()}
+        return {"columns": plain, "steps": manifest.settings["training"]["steps"], "training": self.training()}
+
+
+def _stamp(path: Path) -> tuple[str, int, int] | None:
+    for name in ("state.safetensors", "weights.safetensors"):
+        try:
+            found = (path / name).stat()
+        except FileNotFoundError:
+            continue
+        return name, found.st_mtime_ns, found.st_size
+    return None
+
+
+def _sample(path: Path) -> DataSet | None:
+    """The observations that travel with the run, None when it has none and its own data are to be loaded."""
+    file = path / SAMPLE
+    if not file.exists():
+        return None
+    manifest = read_manifest(path)
+    try:
+        with np.load(file, allow_pickle=False) as arrays:
+            images, values, about = arrays["images"], arrays["factors"], json.loads(str(arrays["about"]))
+        labels = tuple(None if each is None else tuple(each) for each in about["labels"])
+        factors = Factors(tuple(about["names"]), values, tuple(about["kinds"]), labels) if about["names"] else None
+        spec = manifest.data_spec
+        return from_arrays(images, factors=factors, values=spec["values"], layout="NCHW", name=manifest.data)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise RunError(f"{file} is damaged ({error}): remove it, or install unweave again") from None
+
+
+def write_sample(run: Run, rows: np.ndarray) -> None:
+    """Let observations of the run's data and their factors travel with it, as bytes."""
+    data = run.dataset()
+    images = np.round(255 * data.observations(rows)).astype(np.uint8)
+    known = None if data.factors is None else data.factors.take(rows)
+    about: dict[str, Any] = {"names": [], "kinds": [], "labels": []}
+    if known is not None:
+        about = {"names": known.names, "kinds": known.kinds, "labels": known.labels}
+    with replacing(run.path / SAMPLE) as temporary, temporary.open("wb") as file:
+        factors = np.zeros((len(rows), 0)) if known is None else known.values
+        np.savez_compressed(file, images=images, factors=factors, about=np.array(json.dumps(about)))
+
+
+class _State:
+    """A run with one set of weights."""
+
+    def __init__(self, name: str, run: Run, stamp: object):
+        self.name, self.run, self.stamp = name, run, stamp
+        self._results: OrderedDict[str, Shown] = OrderedDict()
+
+    @property
+    def dataset(self) -> DataSet:
+        return self.run.dataset()
+
+    @cached_property
+    def knobs(self) -> tuple[Knob, ...]:
+        return knobs(self.reference.blocks)
+
+    # Inputs ------------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def rows(self) -> np.ndarray:
+        """Row numbers of the reference: test rows where the run has some, in an order without neighbours."""
+        if (self.run.path / SAMPLE).exists():
+            rows = np.arange(len(self.dataset))
+        else:
+            split = self.run.split_rows()
+            rows = split.get("test", np.arange(len(self.dataset)))
+        return np.random.default_rng(self.run.manifest.seed).permutation(rows)[:REFERENCE]
+
+    def check_rows(self, rows: list[int]) -> np.ndarray:
+        for row in rows:
+            if not 0 <= row < len(self.dataset):
+                raise DataError(f"there is no row {row}: the data have rows 0 to {len(self.dataset) - 1}")
+        return np.asarray(rows, dtype=np.int64)
+
+    def encode(self, observations: np.ndarray) -> Codes:
+        """Codes of (n, *shape) observations."""
+        return self.run.system().encode(Batch.of(torch.from_numpy(np.ascontiguousarray(observations))))
+
+    def input(self, row: int) -> dict[str, Any]:
+        """An observation of the data: its code and what is known of it."""
+        rows = self.check_rows([row])
+        return {"row": row, **self.coded(self.dataset.observations(rows)), "factors": self.factors_of(row)}
+
+    def coded(self, observations: np.ndarray) -> dict[str, Any]:
+        """The code of one observation, knob by knob in the order of `flat`."""
+        codes = self.encode(observations)
+        spread = codes.flat_spread()[0]
+        return {
+            "code": [float(value) for value in codes.flat()[0][0]],
+            "spread": [None if np.isnan(value) else float(value) for value in spread],
+        }
+
+    def factors_of(self, row: int) -> dict[str, str]:
+        factors = self.dataset.factors
+        if factors is None:
+            return {}
+        return {name: _told(factors, number, factors.values[row, number]) for number, name in enumerate(factors.names)}
+
+    @cached_property
+    def reference(self) -> Codes:
+        """Codes of a sample of the data; a generator without a recognition program has its own draws instead."""
+        if isinstance(self.run.system(), Encodes):
+            return self.run.encode_rows(self.rows)
+        return self.run.system().draw(REFERENCE, seed=self.run.manifest.seed)
+
+    # What the page shows -----------------------------------------------------------------------------------------
+
+    @cached_property
+    def nats(self) -> dict[str, float]:
+        """I(x; z_d): as scored where there are scores, else the quick bound."""
+        found = information(self.reference)
+        scores = self.scores()
+        if scores is not None and "information" in scores:
+            measured = dict(scores["information"].parts["per_dimension"])
+            found.update({name: float(measured[name]) for name in found if name in measured})
+        return found
+
+    def scores(self) -> Any:
+        """Scores of these weights, None when there are none."""
+        try:
+            return self.run.scores()
+        except UnweaveError:
+            return None
+
+    @cached_property
+    def about(self) -> dict[str, Any]:
+        """What the page needs to draw itself: blocks, knobs with their ranges, factors, operations."""
+        system, spec = self.run.system(), self.dataset.spec
+        values = self.reference.flat()[0].astype(np.float64)
+        spreads = np.nan_to_num(self.reference.flat_spread().astype(np.float64))
+        deviation = np.sqrt(values.var(axis=0) + np.mean(spreads**2, axis=0))
+        mean = values.mean(axis=0)
+        factors = self.dataset.factors
+        return {
+            "name": self.name,
+            "path": str(self.run.path),
+            "system": self.run.manifest.system,
+            "summary": system.card.summary,
+            "paper": system.card.paper,
+            "data": self.run.manifest.data or "data in memory",
+            "seed": self.run.manifest.seed,
+            "steps": self.run.steps,
+            "shape": list(spec.shape),
+            "kind": _kind(spec.shape),
+            "rows": len(self.dataset),
+            "columns": list(self.reference.columns),
+            "mean": [float(each) for each in mean],
+            "deviation": [float(each) for each in deviation],
+            "blocks": [
+                {"name": b.name, "kind": b.kind, "scope": b.scope, "shape": list(b.shape)}
+                for b in self.reference.blocks
+            ],
+            "knobs": [self._knob(knob, values) for knob in self.knobs],
+            "factors": []
+            if factors is None
+            else [
+                {"name": name, "kind": kind, "labels": None if labels is None else list(labels)}
+                for name, kind, labels in zip(factors.names, factors.kinds, factors.labels, strict=True)
+            ],
+            "group": system.reads.group,
+            "can": {
+                "encode": isinstance(system, Encodes),
+                "decode": isinstance(system, Decodes),
+                "sample": isinstance(system, Samples),
+            },
+            "operations": [operation.name for operation in OPERATIONS if operation.applies_to(system)],
+            "used": USED,
+        }
+
+    def _knob(self, knob: Knob, values: np.ndarray) -> dict[str, Any]:
+        own = values[:, list(knob.columns)]
+        return {
+            "name": knob.name,
+            "block": knob.block.name,
+            "kind": knob.block.kind,
+            "columns": list(knob.columns),
+            "steps": knob.steps,
+            "nats": self.nats[knob.name],
+            "values": [float(v) for v in np.unique(own)] if knob.block.kind == "discrete" else None,
+        }
+
+    @cached_property
+    def knows(self) -> dict[str, Any]:
+        """(D, K) shares of each factor's entropy that each knob knows, and DCI importances where they were scored."""
+        factors = self.dataset.factors
+        known = None if factors is None else factors.take(self.rows)
+        if not isinstance(self.run.system(), Encodes):
+            known = None
+        scores = self.scores() or {}
+        found = importances(self.reference, scores)
+        return {
+            "knobs": [knob.name for knob in self.knobs],
+            "factors": [] if known is None else list(known.names),
+            "shares": knowledge(self.reference, known).tolist(),
+            "importance": None
+            if found is None
+            else {"score": found[0], "factors": list(found[1]), "values": found[2].tolist()},
+        }
+
+    def points(self) -> dict[str, Any]:
+        """Codes and factors of the reference, for scatters."""
+        factors = self.dataset.factors
+        encodes = isinstance(self.run.system(), Encodes)
+        values = self.reference.flat()[0]
+        return {
+            "rows": self.rows.tolist() if encodes else [],
+            "columns": list(self.reference.columns),
+            "codes": np.round(values.astype(np.float64), 4).tolist(),
+            "factors": {}
+            if factors is None or not encodes
+            else {
+                name: [None if np.isnan(v) else round(float(v), 6) for v in factors.values[self.rows, number]]
+                for number, name in enumerate(factors.names)
+            },
+        }
+
+    def score_table(self) -> dict[str, Any]:
+        """Scores with their intervals; how to get them where there are none."""
+        scores = self.scores()
+        if scores is None:
+            return {"scores": [], "skipped": {}, "notes": [], "command": f"unweave evaluate {self.run.path}"}
+        return {
+            "scores": [
+                {
+                    "name": score.name,
+                    "value": float(score.value),
+                    "interval": None if score.interval is None else [float(end) for end in score.interval],
+                    "better": {True: "higher", False: "lower", None: ""}[score.higher_is_better],
+                }
+                for score in scores.values()
+            ],
+            "skipped": dict(scores.skipped),
+            "notes": list(scores.notes),
+            "command": f"unweave evaluate {self.run.path}",
+        }
+
+    # Pictures ----------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def limits(self) -> tuple[float, float]:
+        """What is black and what is white, one scale for all pictures of this run."""
+        spec = self.dataset.spec
+        return value_limits(self.dataset.observations(self.rows[:100]), spec.values, spec.levels)
+
+    def files(self, observations: np.ndarray) -> list[bytes]:
+        """A PNG of each of (n, *shape) observations."""
+        grid = as_pictures(observations[None], self.dataset.spec, self.limits).grid[0]
+        return [_png(picture) for picture in grid]
+
+    def render(self, codes: np.ndarray) -> list[bytes]:
+        """A PNG of each of (n, D) codes."""
+        if not isinstance(self.run.system(), Decodes):
+            raise UnweaveError(f"{self.run.manifest.system} cannot make observations from codes")
+        return self.files(self.run.system().render(self.reference.unflat(codes)))
+
+    def thumbnails(self, rows: list[int]) -> list[bytes]:
+        return self.files(self.dataset.observations(self.check_rows(rows)))
+
+    def draw(self, seed: int) -> list[float]:
+        """A code drawn from the prior."""
+        codes = self.run.system().draw(1, seed)
+        return [float(value) for value in codes.flat()[0][0]]
+
+    # Operations --------------------------------------------------------------------------------------------------
+
+    def operate(self, operation: Operation, rows: list[int] | None, params: Any) -> Shown:
+        """What an operation shows; the last few results are kept, since a result is asked for as JSON, PNG and GIF."""
+        key = json.dumps([operation.name, rows, params.to_dict()], sort_keys=True)
+        if key not in self._results:
+            self._results[key] = operation(self.run.system(), self._inputs(operation, rows), params)
+            while len(self._results) > KEPT_RESULTS:
+                self._results.popitem(last=False)
+        self._results.move_to_end(key)
+        return self._results[key]
+
+    def _inputs(self, operation: Operation, rows: list[int] | None) -> Inputs:
+        if not isinstance(self.run.system(), Encodes):
+            chosen = np.arange(operation.default_inputs) if rows is None else self.check_rows(rows)
+            codes = self.reference.take(np.arange(len(chosen)))
+            return Inputs(self.dataset.observations(chosen), codes, self.reference, chosen)
+        kept = self.rows
+        if rows is None and operation.one_group:
+            kept = self.run._one_group(kept, operation.inputs)
+        chosen = kept[: operation.default_inputs] if rows is None else self.check_rows(rows)
+        codes = self.run.encode_rows(chosen) if len(chosen) else self.reference.take([])
+        observations = self.dataset.observations(chosen)
+        return Inputs(observations, codes, self.reference, chosen, self.run._groups(chosen))
+
+
+def _png(picture: np.ndarray) -> bytes:
+    """A PNG of (H, W, 3) bytes, quickly: grey where it is grey, little compression."""
+    from PIL import Image
+
+    grey = bool((picture[..., 0] == picture[..., 1]).all() and (picture[..., 1] == picture[..., 2]).all())
+    memory = io.BytesIO()
+    Image.fromarray(np.ascontiguousarray(picture[..., 0]) if grey else picture).save(memory, "PNG", compress_level=1)
+    return memory.getvalue()
+
+
+def _kind(shape: tuple[int, ...]) -> str:
+    return {1: "vector", 2: "matrix", 3: "image", 4: "clip"}.get(len(shape), "other")
+
+
+def _told(factors: Any, number: int, value: float) -> str:
+    """A factor's value in words."""
+    if np.isnan(value):
+        return "unknown"
+    labels = factors.labels[number]
+    if labels is not None and value == int(value) and 0 <= int(value) < len(labels):
+        return str(labels[int(value)])
+    return f"{value:.4g}"

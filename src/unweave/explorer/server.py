@@ -1,0 +1,493 @@
+"""The explorer's server: what a page may ask, answered from runs, and its OpenAPI description.
+
+Requests name runs, rows and operations, never paths. Everything on tensors runs in one thread (`_Desk.do`), so the page
+stays answerable while a batch is rendered. A user's mistake is a 4xx with one sentence, which the page shows as it is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import json
+import secrets
+import socket
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+import numpy as np
+import pydantic
+from starlette.applications import Starlette
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import FileResponse, JSONResponse, Response
+from starlette.routing import Route
+
+from unweave.core.config import Config
+from unweave.core.errors import ConfigError, DeviceError, RunError, UnknownNameError, UnweaveError, unknown_name
+from unweave.explorer import forms, uploads
+from unweave.explorer.decoder import BusyError, Decoder, SupersededError
+from unweave.explorer.guard import LOOPBACK, Guard, TooLargeError
+from unweave.explorer.opened import OpenedRun, _State
+from unweave.operations import OPERATIONS
+
+STATIC = Path(__file__).parent / "static"
+TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
+MOST_CODES = 512
+"""Codes of one request for pictures."""
+Handler = Callable[[Request], Awaitable[Response]]
+
+
+class DecodeRequest(Config):
+    """Codes to make pictures of."""
+
+    codes: list[list[float]]
+    """(n, D) codes, columns as in `about.columns`."""
+    view: str | None = None
+    """Which picture on which page they are for: a later request for it takes the place of one that still waits."""
+
+
+class OperateRequest(Config):
+    """An operation to run."""
+
+    rows: list[int] | None = None
+    """Row numbers of the inputs; none: a few test rows."""
+    params: dict[str, Any] = pydantic.Field(default_factory=dict)
+    """Parameters of the operation; defaults where not named."""
+
+
+class _Desk:
+    """The runs of the page, and the one thread that works on them."""
+
+    def __init__(self, runs: Sequence[OpenedRun]):
+        self.runs = {run.name: run for run in runs}
+        self.executor = ThreadPoolExecutor(1, thread_name_prefix="unweave-explorer")
+        self.decoders = {
+            run.name: Decoder(functools.partial(self._render, run), self.executor, functools.partial(_stamp_of, run))
+            for run in runs
+        }
+
+    def find(self, request: Request) -> OpenedRun:
+        name = request.path_params["run"]
+        if name not in self.runs:
+            raise unknown_name("run", name, self.runs)
+        return self.runs[name]
+
+    async def do(self, run: OpenedRun, work: Callable[[_State], Any]) -> Any:
+        """What a function makes of a run's present state, in the thread for tensors."""
+        return await asyncio.get_running_loop().run_in_executor(self.executor, lambda: work(run.state()))
+
+    @staticmethod
+    def _render(run: OpenedRun, codes: np.ndarray) -> list[bytes]:
+        return run.state().render(codes)
+
+
+def _stamp_of(run: OpenedRun) -> object:
+    return run.stamp
+
+
+# Answers -----------------------------------------------------------------------------------------------------------
+
+
+def _json(content: Any, status: int = 200) -> Response:
+    return JSONResponse(content, status, headers={"Cache-Control": "no-store"})
+
+
+def _picture(content: bytes, kind: str = "png") -> Response:
+    return Response(content, media_type=f"image/{kind}", headers={"Cache-Control": "no-store"})
+
+
+def _download(content: bytes, name: str, media: str) -> Response:
+    headers = {"Content-Disposition": f'attachment; filename="{name}"', "Cache-Control": "no-store"}
+    return Response(content, media_type=media, headers=headers)
+
+
+def _status(error: UnweaveError) -> int:
+    if isinstance(error, UnknownNameError):
+        return 404
+    if isinstance(error, BusyError):
+        return 503
+    if isinstance(error, (RunError, DeviceError)):
+        return 410  # deleted or damaged while it was open
+    return 400
+
+
+def _guarded(handler: Handler) -> Handler:
+    """A handler whose mistakes are sentences."""
+
+    @functools.wraps(handler)
+    async def answer(request: Request) -> Response:
+        try:
+            return await handler(request)
+        except SupersededError:
+            return Response(status_code=204)
+        except TooLargeError:
+            return _json({"error": "the request is too large: send less"}, 413)
+        except ClientDisconnect:
+            return Response(status_code=204)
+        except UnweaveError as error:
+            return _json({"error": str(error)}, _status(error))
+        except OSError as error:
+            return _json({"error": f"cannot read the run or its data: {error.strerror or error}"}, 410)
+
+    return answer
+
+
+async def _body(request: Request, cls: type[Config]) -> Any:
+    try:
+        given = json.loads(await request.body())
+    except (ValueError, RecursionError):
+        raise ConfigError("the body of the request is no JSON") from None
+    if not isinstance(given, dict):
+        raise ConfigError("the body of the request is a JSON object")
+    return cls(**given)
+
+
+def _whole(request: Request, name: str, default: int | None = None, least: int = 0, most: int = 2**53) -> int:
+    """A whole number of the query."""
+    text = request.query_params.get(name)
+    if text is None and default is not None:
+        return default
+    try:
+        value = int(text or "")
+    except ValueError:
+        raise ConfigError(f"{name} is a whole number: got {(text or '')[:40]!r}") from None
+    if not least <= value <= most:
+        raise ConfigError(f"{name} is between {least} and {most}: got {value}")
+    return value
+
+
+# Routes ------------------------------------------------------------------------------------------------------------
+
+
+def _routes(desk: _Desk) -> list[Route]:
+    """Every route with one line about it, which is also its line in the OpenAPI description."""
+
+    async def runs(request: Request) -> Response:
+        """The runs of this page."""
+        loop = asyncio.get_running_loop()
+
+        def short(run: OpenedRun) -> dict[str, Any]:
+            try:
+                manifest = run.state().run.manifest
+            except (UnweaveError, OSError) as error:
+                return {"name": run.name, "error": str(error)}
+            return {
+                "name": run.name,
+                "system": manifest.system,
+                "data": manifest.data,
+                "seed": manifest.seed,
+                "training": run.training(),
+            }
+
+        listed = [await loop.run_in_executor(desk.executor, short, run) for run in desk.runs.values()]
+        return _json({"runs": listed})
+
+    async def about(request: Request) -> Response:
+        """A run: its blocks, dimensions with their ranges and information, factors, operations."""
+        run = desk.find(request)
+        return _json({**await desk.do(run, lambda state: state.about), "training": run.training()})
+
+    async def some_rows(request: Request) -> Response:
+        """Some rows of the data to choose inputs from, with their factors."""
+        run = desk.find(request)
+        start, count = _whole(request, "start", 0), _whole(request, "count", 24, 1, 200)
+
+        def work(state: _State) -> Any:
+            places = np.arange(start, start + count) % len(state.rows)
+            rows = state.rows[places].tolist()
+            return {"rows": [{"row": row, "factors": state.factors_of(row)} for row in rows]}
+
+        return _json(await desk.do(run, work))
+
+    async def one_row(request: Request) -> Response:
+        """An observation of the data: its code, the spread of its code, its factors."""
+        row = _whole(request, "row")
+        return _json(await desk.do(desk.find(request), lambda state: state.input(row)))
+
+    async def row_picture(request: Request) -> Response:
+        """PNG of a row of the data."""
+        row = request.path_params["row"]
+        files = await desk.do(desk.find(request), lambda state: state.thumbnails([row]))
+        return _picture(files[0])
+
+    async def upload(request: Request) -> Response:
+        """The code of an image file in the body, and what the system sees of it. Nothing is kept."""
+        run = desk.find(request)
+        content = await request.body()
+        if len(content) > uploads.MOST_BYTES:
+            raise ConfigError(f"the image has {len(content):,} bytes: at most {uploads.MOST_BYTES:,} are read")
+
+        def work(state: _State) -> Any:
+            seen = uploads.observation(content, state.dataset.spec)
+            levels = np.round(255 * seen[0]).astype(int)
+            return {"row": None, **state.coded(seen), "factors": {}, "seen": levels.tolist()}
+
+        return _json(await desk.do(run, work))
+
+    async def decode(request: Request) -> Response:
+        """PNG of one code; of several, one PNG after the other, each after its length in four bytes."""
+        run = desk.find(request)
+        asked = await _body(request, DecodeRequest)
+        codes = _codes(asked.codes, len((await desk.do(run, lambda state: state.about))["columns"]))
+        files = await desk.decoders[run.name].pictures(codes, asked.view)
+        if len(files) == 1:
+            return _picture(files[0])
+        parts = b"".join(len(file).to_bytes(4, "big") + file for file in files)
+        return Response(parts, media_type="application/octet-stream", headers={"Cache-Control": "no-store"})
+
+    async def draw(request: Request) -> Response:
+        """A code drawn from the prior."""
+        seed = _whole(request, "seed")
+        return _json({"code": await desk.do(desk.find(request), lambda state: state.draw(seed))})
+
+    async def knows(request: Request) -> Response:
+        """What each dimension knows about each factor, and the importances of DCI."""
+        return _json(await desk.do(desk.find(request), lambda state: state.knows))
+
+    async def points(request: Request) -> Response:
+        """Codes and factors of a sample of the data."""
+        return _json(await desk.do(desk.find(request), lambda state: state.points()))
+
+    async def scores(request: Request) -> Response:
+        """Scores with their intervals."""
+        return _json(await desk.do(desk.find(request), lambda state: state.score_table()))
+
+    async def log(request: Request) -> Response:
+        """Terms over training after a step; live while the run trains."""
+        run, since = desk.find(request), _whole(request, "since", -1, -1)
+        return _json(await asyncio.get_running_loop().run_in_executor(None, run.log, since))
+
+    async def operations(request: Request) -> Response:
+        """The operations of the registry as forms."""
+        return _json({"operations": forms.forms()})
+
+    async def operate(request: Request) -> Response:
+        """Run an operation: its result with names, links of its pictures, and the same in Python and on the shell."""
+        run, operation = desk.find(request), OPERATIONS[request.path_params["operation"]]
+        asked = await _body(request, OperateRequest)
+        rows, params = forms.read_rows(asked.rows), forms.read_params(operation, asked.params)
+        query = urlencode(_query(operation, rows, params))
+
+        def work(state: _State) -> Any:
+            shown = state.operate(operation, rows, params)
+            path = str(state.run.path)
+            return {
+                **forms.result(shown, state.dataset.spec, query),
+                "python": forms.in_python(path, operation, rows, params),
+                "command": forms.in_shell(path, operation, rows, params),
+            }
+
+        return _json(await desk.do(run, work))
+
+    async def operated(request: Request) -> Response:
+        """The result of an operation as a file: sheet, png, gif or csv; parameters in the query."""
+        run, operation = desk.find(request), OPERATIONS[request.path_params["operation"]]
+        kind = request.path_params["kind"]
+        if kind not in ("sheet", "png", "gif", "csv"):
+            raise unknown_name("kind of file", kind, ("sheet", "png", "gif", "csv"))
+        given = dict(request.query_params)
+        rows = forms.read_rows(given.pop("rows", None))
+        params = forms.read_params(operation, given)
+
+        def work(state: _State) -> bytes:
+            shown, spec = state.operate(operation, rows, params), state.dataset.spec
+            if kind == "sheet":
+                return forms.sheet(shown, spec)
+            return forms.table(shown) if kind == "csv" else forms.picture(shown, spec, kind)
+
+        content = await desk.do(run, work)
+        if kind == "sheet":
+            return _picture(content)
+        media = "text/csv" if kind == "csv" else f"image/{kind}"
+        return _download(content, f"{run.name}-{operation.name}.{kind}", media)
+
+    async def described(request: Request) -> Response:
+        """This description."""
+        return _json(describe(_routes(desk)))
+
+    run = "/api/runs/{run}"
+    paths: list[tuple[str, str, Handler]] = [
+        ("GET", "/api/runs", runs),
+        ("GET", run, about),
+        ("GET", f"{run}/rows", some_rows),
+        ("GET", f"{run}/input", one_row),
+        ("GET", f"{run}/rows/{{row:int}}.png", row_picture),
+        ("POST", f"{run}/upload", upload),
+        ("POST", f"{run}/decode", decode),
+        ("GET", f"{run}/draw", draw),
+        ("GET", f"{run}/knows", knows),
+        ("GET", f"{run}/points", points),
+        ("GET", f"{run}/scores", scores),
+        ("GET", f"{run}/log", log),
+        ("GET", "/api/operations", operations),
+        ("POST", f"{run}/operations/{{operation}}", operate),
+        ("GET", f"{run}/operations/{{operation}}.{{kind}}", operated),
+        ("GET", "/openapi.json", described),
+    ]
+    return [Route(path, _guarded(handler), methods=[method]) for method, path, handler in paths]
+
+
+def _query(operation: Any, rows: list[int] | None, params: Config) -> dict[str, str]:
+    """The part of a link that restores a result."""
+    given = {} if rows is None else {"rows": ",".join(map(str, rows))}
+    for name, value in forms._changed(operation, params).items():
+        given[name] = ",".join(map(str, value)) if isinstance(value, list) else str(value)
+    return given
+
+
+def _codes(given: list[list[float]], columns: int) -> np.ndarray:
+    """(n, D) from what a page sent."""
+    if not 1 <= len(given) <= MOST_CODES:
+        raise ConfigError(f"{len(given)} codes in one request: send 1 to {MOST_CODES}")
+    lengths = {len(code) for code in given}
+    if lengths != {columns}:
+        wrong = next(length for length in lengths if length != columns)
+        raise ConfigError(f"a code has {wrong} numbers: this run's have {columns}")
+    codes = np.asarray(given, dtype=np.float64)
+    if not np.isfinite(codes).all() or np.abs(codes).max(initial=0.0) > 1e6:
+        raise ConfigError("a code has a number that is not finite or beyond a million")
+    return codes.astype(np.float32)
+
+
+def describe(routes: Sequence[Route]) -> dict[str, Any]:
+    """OpenAPI 3.1: routes from their docstrings, and one path for each operation with its own parameters."""
+    paths: dict[str, Any] = {}
+    for route in routes:
+        path = route.path.replace("{row:int}", "{row}")
+        if path.endswith(("/operations/{operation}", "{operation}.{kind}")):
+            continue
+        named = [part[1:-1] for part in path.replace(".png", "").split("/") if part.startswith("{")]
+        for method in (route.methods or set()) - {"HEAD"}:
+            paths.setdefault(path, {})[method.lower()] = _described(route.endpoint.__doc__ or "", named)
+    paths["/api/runs/{run}/decode"]["post"]["requestBody"] = _request_body(DecodeRequest.model_json_schema())
+    for operation in OPERATIONS:
+        rows = {"type": "array", "items": {"type": "integer"}}
+        own = {"type": "object", "properties": {"params": forms.schema(operation), "rows": rows}}
+        entry = _described(operation.summary, ["run"])
+        paths[f"/api/runs/{{run}}/operations/{operation.name}"] = {"post": {**entry, "requestBody": _request_body(own)}}
+    return {"openapi": "3.1.0", "info": {"title": "Unweave explorer", "version": _version()}, "paths": paths}
+
+
+def _described(text: str, named: Sequence[str]) -> dict[str, Any]:
+    parameters = [
+        {"name": name, "in": "path", "required": True, "schema": {"type": "integer" if name == "row" else "string"}}
+        for name in named
+    ]
+    wrong = {"description": "a sentence says what was wrong", "content": {"application/json": {}}}
+    return {
+        "summary": " ".join(text.split()),
+        "parameters": parameters,
+        "responses": {"200": {"description": "as said"}, "4XX": wrong},
+    }
+
+
+def _request_body(schema: Mapping[str, Any]) -> dict[str, Any]:
+    return {"required": True, "content": {"application/json": {"schema": dict(schema)}}}
+
+
+def _version() -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("unweave")
+    except PackageNotFoundError:
+        return "unknown"
+
+
+# The page and the server ---------------------------------------------------------------------------------------------
+
+
+async def _page(request: Request) -> Response:
+    """The page and its parts: files of one folder, by name."""
+    name = request.path_params.get("file", "index.html")
+    found = {path.name: path for path in STATIC.iterdir() if path.suffix in TYPES}
+    if name not in found:
+        return _json({"error": f"there is no page {name[:60]!r} here: open /"}, 404)
+    return FileResponse(found[name], media_type=TYPES[found[name].suffix], headers={"Cache-Control": "no-cache"})
+
+
+async def _nowhere(request: Request, error: Exception) -> Response:
+    return _json({"error": "there is nothing here: open /, or see /openapi.json"}, 404)
+
+
+async def _not_so(request: Request, error: Exception) -> Response:
+    return _json({"error": f"{request.method} is not possible here: see /openapi.json"}, 405)
+
+
+async def _broken(request: Request, error: Exception) -> Response:
+    return _json({"error": f"the explorer failed here ({type(error).__name__}): see its terminal"}, 500)
+
+
+def build_app(paths: Sequence[str | Path], token: str | None = None) -> Guard:
+    """The ASGI app for these run directories; `token` is demanded from everyone when given."""
+    desk = _Desk(_named([Path(path) for path in paths]))
+    app = Starlette(
+        routes=[*_routes(desk), Route("/", _page), Route("/{file}", _page)],
+        exception_handlers={404: _nowhere, 405: _not_so, Exception: _broken},
+    )
+    app.state.desk = desk
+    return Guard(app, token)
+
+
+def _named(paths: Sequence[Path]) -> list[OpenedRun]:
+    """Runs by the names of their folders; a number tells two of one name apart."""
+    found: dict[str, OpenedRun] = {}
+    for path in paths:
+        base = "".join(letter if letter.isalnum() or letter in "-_" else "-" for letter in path.resolve().name) or "run"
+        name, number = base, 2
+        while name in found:
+            name, number = f"{base}-{number}", number + 1
+        found[name] = OpenedRun(name, path)
+    return list(found.values())
+
+
+def serve(
+    paths: Sequence[str | Path],
+    *,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    token: str | None = None,
+    ready: Callable[[str], None] | None = None,
+) -> None:
+    """Serve the page for these runs until stopped.
+
+    host:  the interface; any other than the loopback demands a token, which is made when none is given
+    port:  0 for a free one
+    ready: called with the address of the page once the server listens
+    """
+    import uvicorn
+
+    if host not in LOOPBACK and token is None:
+        token = secrets.token_urlsafe(24)
+    listener = _listen(host, port)
+    app = build_app(paths, token if host not in LOOPBACK or token is not None else None)
+    shown = host if ":" not in host else f"[{host}]"
+    address = f"http://{shown}:{listener.getsockname()[1]}/" + (f"?token={token}" if token else "")
+    config = uvicorn.Config(app, log_level="warning", access_log=False, lifespan="off", server_header=False)
+    server = uvicorn.Server(config)
+
+    async def run() -> None:
+        task = asyncio.create_task(server.serve([listener]))
+        while not server.started and not task.done():
+            await asyncio.sleep(0.01)
+        if ready is not None and server.started:
+            ready(address)
+        await task
+
+    asyncio.run(run())
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, port))
+    except OSError as error:
+        listener.close()
+        raise UnweaveError(
+            f"cannot serve at {host}:{port}: {error.strerror or error}; choose another --port or --host"
+        ) from None
+    return listener
