@@ -23,7 +23,7 @@ PLAN = (
     ("tcvae", 64, 80, 10, (OURS, PLAIN, "pythae", "disent")),
     ("tcvae", 1024, 8, 2, (OURS, PLAIN, "pythae", "disent")),
     ("factorvae", 64, 50, 10, (OURS, PLAIN, "pythae")),
-    ("mnist", 128, 200, 20, (OURS, PLAIN, "pythae", "disent", "pyro")),
+    ("mnist", 128, 450, 50, (OURS, PLAIN, "pythae", "disent", "pyro")),
 )
 NAMES = {
     "betavae": "beta-VAE",

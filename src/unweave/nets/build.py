@@ -158,8 +158,7 @@ def limit_log_variance(log_variance: Tensor) -> Tensor:
     reaches 0, so that a value that ran away can come back.
     """
     if log_variance.device.type == "cpu":  # elsewhere the question would wait for the answer
-        with torch.no_grad():
-            lowest, highest = torch.aminmax(log_variance)
+        lowest, highest = torch.aminmax(log_variance.detach())
         if LOG_VARIANCE[0] <= lowest.item() and highest.item() <= LOG_VARIANCE[1]:  # as nearly always; NaN is not
             return log_variance
     inside = log_variance.clamp(*LOG_VARIANCE)

@@ -35,7 +35,7 @@ def kl(q: Trace, p: Trace, *names: str, estimator: Estimator = "analytic") -> Te
         raise ConfigError(f"unknown KL estimator {estimator!r}: choose 'analytic', 'sampled' or 'auto'")
     chosen = names or _shared_sites(q, p)
     costs = [_site_kl(q.site(name), p.site(name), estimator) for name in chosen]
-    return torch.stack(torch.broadcast_tensors(*costs)).sum(0)
+    return costs[0] if len(costs) == 1 else torch.stack(torch.broadcast_tensors(*costs)).sum(0)
 
 
 def sampled_kl(q: Trace, p: Trace, *names: str) -> Tensor:

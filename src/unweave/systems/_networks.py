@@ -73,7 +73,7 @@ class GaussianNetworks(nn.Module):
 
     def prior(self) -> Distribution:
         """p(z) = N(0, I) over D dimensions."""
-        return standard_normal(self.block.size, like=next(self.parameters()))
+        return standard_normal(self.block.size, like=self.head.linear.weight)
 
     def observation(self, z: Tensor) -> Distribution:
         """p(x|z): z (..., D) -> distribution over (..., *shape)."""

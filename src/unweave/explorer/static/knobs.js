@@ -1,0 +1,140 @@
+/** Sliders and buttons that turn a code, block by block, the most informative first. */
+
+import { categories, isUsed, ordered, range, shares, told, valueOf } from "./codes.js";
+import { button, count, el, icon } from "./parts.js";
+
+/** The width of a slider's thumb, whose centre stays half of it away from the ends. */
+const THUMB = 16;
+const onTrack = (part) => `calc(${THUMB / 2}px + ${part} * (100% - ${THUMB}px))`;
+
+export class KnobPanel {
+  /**
+   * turn:  told of a knob's name and its new value
+   * pick:  told of the knob that is played
+   * clear: told of the name of a knob that goes back to the input's value
+   */
+  constructor({ turn, pick, clear }) {
+    Object.assign(this, { turn, pick, clear, parts: new Map(), about: null });
+    this.body = el("div", { class: "knob-blocks" });
+    this.root = el("section", { class: "knobs card", "aria-label": "Dimensions" }, this.body);
+  }
+
+  build(about) {
+    this.about = about;
+    this.parts.clear();
+    this.most = Math.max(1e-9, ...about.knobs.map((knob) => knob.nats));
+    this.body.replaceChildren(...about.blocks.map((block) => this.block(block)));
+  }
+
+  block(block) {
+    const own = ordered(this.about).filter((knob) => knob.block === block.name);
+    const used = own.filter((knob) => isUsed(this.about, knob));
+    const unused = own.filter((knob) => !isUsed(this.about, knob));
+    const scope = block.scope === "example" ? "" : ` of the ${block.scope}`;
+    return el(
+      "div",
+      { class: "knob-block", "data-block": block.name },
+      el("h2", {}, block.name, el("span", { class: "hint" }, `${block.kind}${scope}`)),
+      used.map((knob) => this.row(knob)),
+      unused.length
+        ? el(
+            "details",
+            { class: "unused" },
+            el("summary", {}, count(unused.length, "unused dimension")),
+            unused.map((knob) => this.row(knob)),
+          )
+        : null,
+    );
+  }
+
+  row(knob) {
+    const bar = el("span", { class: "nats" }, el("span"));
+    bar.firstChild.style.width = `${Math.max(0, Math.min(1, knob.nats / this.most)) * 100}%`;
+    const name = button([knob.name, bar], () => this.pick(knob.name), {
+      class: "knob-name",
+      title: `${knob.nats.toFixed(2)} nats of information`,
+      "aria-pressed": "false",
+      "aria-label": `${knob.name}, ${knob.nats.toFixed(2)} nats: choose for Play`,
+    });
+    const back = button(icon("close"), () => this.clear(knob.name), { class: "knob-back", "aria-label": `Reset ${knob.name}`, title: "Back to the input's value" });
+    const part = knob.kind === "real" ? this.slider(knob) : this.choices(knob);
+    const root = el("div", { class: "knob", "data-kind": knob.kind }, name, part.control, part.output, back);
+    this.parts.set(knob.name, { ...part, knob, root, name, back });
+    return root;
+  }
+
+  slider(knob) {
+    const { low, high } = range(this.about, knob);
+    const turn = () => this.turn(knob.name, Number(input.value));
+    const input = el("input", {
+      type: "range",
+      min: low,
+      max: high,
+      step: (high - low) / 240,
+      "aria-label": knob.name,
+      "data-knob": knob.name,
+      oninput: turn,
+      onfocus: () => this.pick(knob.name),
+    });
+    const band = el("span", { class: "band" });
+    const home = el("span", { class: "home" });
+    const control = el("span", { class: "slider" }, band, home, input);
+    return { control, output: el("output", {}), input, band, home, low, high };
+  }
+
+  choices(knob) {
+    const values = knob.kind === "simplex" ? Array.from({ length: categories(knob) }, (_, number) => number) : knob.values;
+    const buttons = values.map((value) =>
+      button([el("span", { class: "fill" }), el("span", {}, told(value))], () => this.turn(knob.name, value), {
+        "data-knob": knob.name,
+        "data-value": value,
+        "aria-pressed": "false",
+        "aria-label": `${knob.name} ${told(value)}`,
+        onfocus: () => this.pick(knob.name),
+      }),
+    );
+    return { control: el("span", { class: "choices", role: "group", "aria-label": knob.name }, buttons), output: null, buttons, values };
+  }
+
+  /** The code that is shown, the input it began with, and which knobs were turned. */
+  show(code, input, isTurned, picked) {
+    for (const part of this.parts.values()) {
+      const { knob, root, name, back } = part;
+      const changed = isTurned(knob.name);
+      root.classList.toggle("turned", changed);
+      back.disabled = !changed;
+      name.setAttribute("aria-pressed", String(knob.name === picked));
+      root.classList.toggle("picked", knob.name === picked);
+      if (part.input) this.showSlider(part, code, input);
+      else showChoices(part, code);
+    }
+  }
+
+  showSlider({ knob, input: field, output, band, home, low, high }, code, input) {
+    const value = valueOf(code, knob);
+    if (document.activeElement !== field || Math.abs(Number(field.value) - value) > (high - low) / 200) field.value = value;
+    field.setAttribute("aria-valuetext", told(value));
+    output.textContent = value.toFixed(2);
+    const place = (number) => Math.max(0, Math.min(1, (number - low) / (high - low)));
+    const centre = valueOf(input.code, knob);
+    const spread = Math.max(0, ...knob.columns.map((column) => input.spread[column] ?? 0));
+    home.style.left = onTrack(place(centre));
+    band.style.left = onTrack(place(centre - spread));
+    band.style.width = `calc(${place(centre + spread) - place(centre - spread)} * (100% - ${THUMB}px))`;
+  }
+
+  /** Open the fold that hides a knob, so that what is played can be seen. */
+  reveal(name) {
+    const fold = this.parts.get(name)?.root.closest("details");
+    if (fold) fold.open = true;
+  }
+}
+
+function showChoices({ knob, buttons, values }, code) {
+  const found = knob.kind === "simplex" ? shares(code, knob) : values.map((value) => Number(value === valueOf(code, knob)));
+  buttons.forEach((each, place) => {
+    each.setAttribute("aria-pressed", String(found[place] > 0.99));
+    each.firstChild.style.height = `${Math.max(0, Math.min(1, found[place])) * 100}%`;
+    each.title = knob.kind === "simplex" ? `${(100 * found[place]).toFixed(0)} %` : "";
+  });
+}
