@@ -19,9 +19,7 @@ from unweave.core.batch import Batch
 from unweave.core.capabilities import Decodes, Encodes, Samples
 from unweave.core.codes import Codes
 from unweave.core.errors import DataError, RunError, UnweaveError
-from unweave.core.factors import Factors
-from unweave.core.files import replacing
-from unweave.data import DataSet, from_arrays
+from unweave.data import DataSet
 from unweave.operations import OPERATIONS, Inputs, Operation, Shown
 from unweave.operations._knobs import Knob, knobs
 from unweave.operations._order import information
@@ -32,8 +30,6 @@ from unweave.runs.run import Run
 
 REFERENCE = 2000
 """Rows whose codes stand for the data: ranges of sliders, what a dimension knows, the scatter."""
-SAMPLE = "sample.npz"
-"""Observations and factors that travel with a run whose data do not."""
 KEPT_RESULTS = 16
 
 
@@ -55,15 +51,21 @@ class OpenedRun:
 
     def state(self) -> _State:
         """The run as it is on disk now; an error says what is missing or damaged."""
-        manifest = read_manifest(self.path)
         found = _stamp(self.path)
-        if found is None:
-            raise RunError(f"{self.path} has no weights yet: wait for its first checkpoint, or train it")
         if self._state is None or self._state.stamp != found:
+            manifest = read_manifest(self.path)
+            if found is None:
+                raise RunError(f"{self.path} has no weights yet: wait for its first checkpoint, or train it")
             before = self._state
-            data = before.dataset if before is not None else None  # the data are the same; reading them takes long
-            self._state = _State(self.name, Run(self.path, manifest, dataset=data or _sample(self.path)), found)
+            # The data are the same and reading them takes long; a sample does not.
+            data = None if before is None or before.run.sampled else before.dataset
+            self._state = _State(self.name, Run(self.path, manifest, dataset=data), found)
         return self._state
+
+    @property
+    def width(self) -> int | None:
+        """How many numbers a code has; None before the run was asked for anything."""
+        return None if self._state is None else len(self._state.reference.columns)
 
     def training(self) -> bool:
         """Whether steps are still to come."""
@@ -89,36 +91,6 @@ def _stamp(path: Path) -> tuple[str, int, int] | None:
     return None
 
 
-def _sample(path: Path) -> DataSet | None:
-    """The observations that travel with the run, None when it has none and its own data are to be loaded."""
-    file = path / SAMPLE
-    if not file.exists():
-        return None
-    manifest = read_manifest(path)
-    try:
-        with np.load(file, allow_pickle=False) as arrays:
-            images, values, about = arrays["images"], arrays["factors"], json.loads(str(arrays["about"]))
-        labels = tuple(None if each is None else tuple(each) for each in about["labels"])
-        factors = Factors(tuple(about["names"]), values, tuple(about["kinds"]), labels) if about["names"] else None
-        spec = manifest.data_spec
-        return from_arrays(images, factors=factors, values=spec["values"], layout="NCHW", name=manifest.data)
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise RunError(f"{file} is damaged ({error}): remove it, or install unweave again") from None
-
-
-def write_sample(run: Run, rows: np.ndarray) -> None:
-    """Let observations of the run's data and their factors travel with it, as bytes."""
-    data = run.dataset()
-    images = np.round(255 * data.observations(rows)).astype(np.uint8)
-    known = None if data.factors is None else data.factors.take(rows)
-    about: dict[str, Any] = {"names": [], "kinds": [], "labels": []}
-    if known is not None:
-        about = {"names": known.names, "kinds": known.kinds, "labels": known.labels}
-    with replacing(run.path / SAMPLE) as temporary, temporary.open("wb") as file:
-        factors = np.zeros((len(rows), 0)) if known is None else known.values
-        np.savez_compressed(file, images=images, factors=factors, about=np.array(json.dumps(about)))
-
-
 class _State:
     """A run with one set of weights."""
 
@@ -139,11 +111,7 @@ class _State:
     @cached_property
     def rows(self) -> np.ndarray:
         """Row numbers of the reference: test rows where the run has some, in an order without neighbours."""
-        if (self.run.path / SAMPLE).exists():
-            rows = np.arange(len(self.dataset))
-        else:
-            split = self.run.split_rows()
-            rows = split.get("test", np.arange(len(self.dataset)))
+        rows = self.run.split_rows().get("test", np.arange(len(self.dataset)))
         return np.random.default_rng(self.run.manifest.seed).permutation(rows)[:REFERENCE]
 
     def check_rows(self, rows: list[int]) -> np.ndarray:

@@ -230,7 +230,9 @@ def _routes(desk: _Desk) -> list[Route]:
         """PNG of one code; of several, one PNG after the other, each after its length in four bytes."""
         run = desk.find(request)
         asked = await _body(request, DecodeRequest)
-        codes = _codes(asked.codes, len((await desk.do(run, lambda state: state.about))["columns"]))
+        # Only the first time: a slider does not wait behind what the thread for tensors does for others.
+        width = run.width or await desk.do(run, lambda state: len(state.reference.columns))
+        codes = _codes(asked.codes, width)
         files = await desk.decoders[run.name].pictures(codes, asked.view)
         if len(files) == 1:
             return _picture(files[0])

@@ -74,6 +74,7 @@ async function open() {
   try {
     app.runs = await api.runs();
     const names = app.runs.map(({ name }) => name);
+    if (state.get("run") && !names.includes(state.get("run"))) say(`There is no run ${state.get("run")} on this page.`, "wrong");
     app.run = names.includes(state.get("run")) ? state.get("run") : names[0];
     app.otherRun = names.includes(state.get("vs")) && state.get("vs") !== app.run ? state.get("vs") : "";
     fillHeader();
@@ -101,12 +102,12 @@ function fillHeader() {
   const label = ({ name, system, data, error }) => (error ? `${name} (cannot be opened)` : `${name} · ${system} on ${data ?? "data"}`);
   fillSelect($("run-select"), app.runs.map((run) => [run.name, label(run)]), app.run);
   const others = app.runs.filter(({ name }) => name !== app.run);
-  $("compare-choice").hidden = !others.length;
   fillSelect($("compare-select"), [["", "no other run"], ...others.map((run) => [run.name, label(run)])], app.otherRun);
 }
 
 function showRunLine() {
   const { about } = app;
+  showKind(about);
   const parts = [
     el("strong", {}, about.system),
     el("span", {}, about.summary),
@@ -117,6 +118,16 @@ function showRunLine() {
   if (about.training) parts.push(el("span", { class: "live" }, "training"));
   $("run-line").replaceChildren(...parts);
   $("run-line").title = about.paper;
+}
+
+/** The style sheet shows a clip as one frame that moves when it is pointed at: it needs to know how many there are. */
+function showKind({ kind, shape }) {
+  const root = document.documentElement;
+  const frames = kind === "clip" ? shape[0] : 1;
+  root.dataset.kind = frames > 1 ? kind : "still";
+  root.style.setProperty("--frames", frames);
+  root.style.setProperty("--still", `${(100 * Math.floor(frames / 2)) / Math.max(1, frames - 1)}%`);
+  root.style.setProperty("--frame-shape", kind === "clip" ? `${shape[3]} / ${shape[2]}` : "1");
 }
 
 async function chooseRun(name) {
@@ -152,14 +163,20 @@ function buildTabs() {
   $("main").replaceChildren(...panels);
 }
 
+function showTab(id) {
+  for (const [name] of VIEWS) {
+    $(`tab-${name}`).setAttribute("aria-selected", String(name === id));
+    $(`tab-${name}`).tabIndex = name === id ? 0 : -1;
+    $(`panel-${name}`).hidden = name !== id;
+  }
+}
+
 async function openView() {
   const asked = state.get("view");
   const [id, title, load] = VIEWS.find(([name]) => name === asked) ?? VIEWS[0];
-  state.set({ view: id, run: app.run, vs: app.otherRun });
-  for (const [name] of VIEWS) {
-    $(`tab-${name}`).setAttribute("aria-selected", String(name === id));
-    $(`panel-${name}`).hidden = name !== id;
-  }
+  state.set({ view: id, ...(app.run ? { run: app.run, vs: app.otherRun } : {}) });
+  showTab(id);
+  $("compare-choice").hidden = id !== "explore" || app.runs.length < 2;
   document.title = `${title} · ${app.run} · Unweave explorer`;
   if (shown && shown !== views.get(id)) shown.hide?.();
   if (!app.about && id !== "training") {

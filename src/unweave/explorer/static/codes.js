@@ -1,8 +1,8 @@
 /** Codes and the knobs that turn them. A knob's value is a number; of a simplex it is the number of the category. */
 
-export const REACH = 3;
+const REACH = 3;
 export const STRIP_REACH = 2;
-export const STRIP_PLACES = 9;
+const STRIP_PLACES = 9;
 
 /** Knobs from the most to the least informative. */
 export const ordered = (about) => [...about.knobs].sort((a, b) => b.nats - a.nats);
@@ -18,12 +18,15 @@ export function active(about) {
 
 export const findKnob = (about, name) => about.knobs.find((knob) => knob.name === name) ?? null;
 
+/** Room for the longest name, in letters of the fixed width that names have. */
+export const nameWidth = (knobs) => `${Math.max(...knobs.map(({ name }) => name.length))}ch`;
+
 export const realKnobs = (about) => ordered(about).filter((knob) => knob.kind === "real");
 
 const average = (numbers) => numbers.reduce((sum, each) => sum + each, 0) / numbers.length;
 
 /** Mean and deviation of a knob over the data; of one that spans steps of time, their averages. */
-export function scale(about, knob) {
+function scale(about, knob) {
   const mean = average(knob.columns.map((column) => about.mean[column]));
   const deviation = average(knob.columns.map((column) => about.deviation[column]));
   return { mean, deviation: deviation > 1e-9 ? deviation : 1 };
@@ -82,7 +85,7 @@ export function places(about, knob, count = STRIP_PLACES, reach = STRIP_REACH) {
 export const told = (value) => (Number.isInteger(value) ? String(value) : value.toFixed(2));
 
 /** The knob of another run that stands for this one: of the same name, else of the same rank by information. */
-export function partner(about, knob, other) {
+function partner(about, knob, other) {
   const named = findKnob(other, knob.name);
   if (named && named.kind === knob.kind) return named;
   const kin = (each) => ordered(each).filter(({ kind }) => kind === knob.kind);
@@ -91,7 +94,7 @@ export function partner(about, knob, other) {
 }
 
 /** A value as far from the other run's mean as it is from this one's, in deviations. */
-export function carried(about, knob, value, other, twin) {
+function carried(about, knob, value, other, twin) {
   if (knob.kind === "simplex") return value % categories(twin);
   if (knob.kind === "discrete") {
     const place = Math.max(0, knob.values.indexOf(value));

@@ -76,15 +76,15 @@ class Explore {
       el("h2", {}, "Traversals", el("span", { class: "hint" }, "each dimension from −2 to 2 deviations; choose a cell to go there")),
       this.strips.root,
     );
-    this.root = el(
+    this.grid = el(
       "div",
       { class: "explore" },
       this.gallery.root,
       el("section", { class: "stage-card card", "aria-label": "Pictures" }, this.ownTitle, this.side.root, this.otherPart, this.facts, this.toolbar()),
       el("aside", { class: "turning" }, this.panel.root, this.pad.root),
       this.stripCard,
-      this.keep.root,
     );
+    this.root = el("div", { class: "view-body" }, this.grid, this.keep.root);
   }
 
   toolbar() {
@@ -106,23 +106,37 @@ class Explore {
     this.stop();
   }
 
-  /** The address, the run, the other run or the weights are new. */
+  /** The weights are new: pictures that move show them by themselves. */
   changed() {
-    return this.refresh();
+    return this.frame ? null : this.refresh();
   }
 
   // From the address to the pictures ------------------------------------------------------------------------------
 
+  /** Load what the address names; an input that is not there is told of, and the one before stays. */
   async refresh() {
+    try {
+      await this.load();
+    } catch (error) {
+      if (error.fatal !== false || (state.whole("row") === null && !state.get("own"))) throw error;
+      state.set({ row: this.side.run === this.app.run ? this.side.input.row : null, own: null });
+      this.app.fail(error);
+      await this.load();
+    }
+  }
+
+  async load() {
     const { app } = this;
     const turn = ++this.turn;
     this.stop();
     this.build(app.about);
+    this.pad.build(app.about);
     const source = await currentSource(app);
     const [, drawn] = await Promise.all([this.side.load(app.run, app.about, source), this.draw(), this.gallery.show()]);
     if (turn !== this.turn) return;
     this.drawn = drawn;
     this.edits = readEdits(app.about, state.get("set"));
+    for (const name of this.edits.keys()) this.panel.reveal(name);
     this.gallery.mark();
     this.showFacts();
     this.redraw();
@@ -133,13 +147,13 @@ class Explore {
     if (this.built === about) return;
     this.built = about;
     this.panel.build(about);
-    this.pad.build(about);
     this.strips.build(about, active(about));
     this.gallery.root.hidden = !about.can.encode;
-    this.root.classList.toggle("no-inputs", !about.can.encode);
+    this.grid.classList.toggle("no-inputs", !about.can.encode);
     this.stripCard.hidden = !about.can.decode;
     this.randomButton.hidden = !about.can.sample;
     this.panel.reveal(this.picked());
+    this.showPlay();
   }
 
   /** A code drawn from the prior when the address asks for one. */

@@ -17,9 +17,12 @@ const isChoice = (schema) => "const" in schema || "enum" in schema;
 const choicesOf = (schema) => schema.enum ?? [schema.const];
 
 /** Names are separated by commas; those inside brackets belong to the name. */
-export const splitNames = (text) => text.split(/,(?![^[]*\])/).map((name) => name.trim()).filter(Boolean);
+const splitNames = (text) => text.split(/,(?![^[]*\])/).map((name) => name.trim()).filter(Boolean);
 
 const asText = (value) => (value === null || value === undefined ? "" : Array.isArray(value) ? value.join(", ") : String(value));
+
+/** Text in which `names` are set as code. */
+export const inWords = (text) => text.split("`").map((part, place) => (place % 2 ? el("code", {}, part) : part));
 
 /** What each kind of schema is in a form: a control, and how its text becomes a value. */
 function controlOf(schema, id, names) {
@@ -73,7 +76,7 @@ export class Form {
     const id = `param-${name}`;
     const { control, list = null, read } = controlOf(schema, id, names);
     const initial = schema.default ?? (schema.type === "array" ? [] : null);
-    const hint = el("span", { class: "hint", id: `${id}-hint` }, schema.description ?? "");
+    const hint = el("span", { class: "hint", id: `${id}-hint` }, inWords(schema.description ?? ""));
     control.setAttribute("aria-describedby", hint.id);
     control.dataset.param = name;
     const label = el("label", { for: id }, name.replaceAll("_", " "));

@@ -13,14 +13,14 @@ export async function galleryRows(run, least = SOME) {
   while (known.list.length < least && !known.all) {
     const found = await api.rows(run, known.list.length, SOME);
     const seen = new Set(known.list.map(({ row }) => row));
-    const fresh = found.filter(({ row }) => !seen.has(row));
+    const fresh = found.filter(({ row }) => !seen.has(row) && seen.add(row));
     known.list.push(...fresh);
     known.all = fresh.length < found.length; // the server begins again at the end
   }
   return known.list;
 }
 
-export const wordsOf = (factors) => Object.entries(factors).map(([name, value]) => `${name} ${value}`).join(", ");
+const wordsOf = (factors) => Object.entries(factors).map(([name, value]) => `${name} ${value}`).join(", ");
 
 export class Gallery {
   /**
@@ -39,12 +39,12 @@ export class Gallery {
       el("div", { class: "gallery-head" }, el("h2", {}, "Inputs"), this.rowField()),
       this.grid,
       el("div", { class: "gallery-foot" }, this.more),
-      file ? this.dropZone() : null,
+      (this.drop = file ? this.dropZone() : null),
     );
   }
 
   rowField() {
-    const field = el("input", { type: "number", min: 0, step: 1, id: null, placeholder: "row", "aria-label": "Row number", "data-testid": "row-number" });
+    const field = el("input", { type: "number", min: 0, step: 1, placeholder: "row", "aria-label": "Row number", "data-testid": "row-number" });
     const go = (event) => {
       event.preventDefault();
       if (field.value !== "" && field.reportValidity()) this.pick(Number(field.value));
@@ -92,6 +92,7 @@ export class Gallery {
       this.grid.replaceChildren();
     }
     this.run = run;
+    if (this.drop) this.drop.hidden = this.app.about.kind !== "image";
     const rows = await galleryRows(run, this.shown);
     if (run !== this.app.run) return;
     for (const each of rows.slice(this.grid.children.length, this.shown)) this.grid.append(this.thumb(each));

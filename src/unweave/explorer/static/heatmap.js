@@ -23,7 +23,7 @@ export class HeatMap {
     const lines = knobs.map((each) => ({ knob: each, values: source.values[knows.knobs.indexOf(each.name)] }));
     const most = Math.max(1e-9, ...lines.flatMap(({ values }) => values));
     this.shown = { factors: source.factors, lines, squares, most };
-    const head = el("tr", {}, el("td"), source.factors.map((name) => el("th", { scope: "col" }, name)));
+    const head = el("tr", {}, el("td"), source.factors.map((name) => el("th", { scope: "col" }, breakable(name))));
     const body = lines.map((line) => this.line(line, about, { knob, factor }));
     this.root.replaceChildren(el("table", { class: squares ? "heat-map hinton" : "heat-map" }, el("thead", {}, head), el("tbody", {}, body)));
     this.settle();
@@ -56,12 +56,6 @@ export class HeatMap {
     return el("td", {}, node);
   }
 
-  mark(knob, factor) {
-    for (const node of this.root.querySelectorAll(".heat")) {
-      node.setAttribute("aria-pressed", String(node.dataset.knob === knob && node.dataset.factor === factor));
-    }
-  }
-
   csv() {
     const { factors, lines } = this.shown;
     return [["dimension", ...factors], ...lines.map(({ knob, values }) => [knob.name, ...values])];
@@ -80,6 +74,9 @@ export class HeatMap {
     return asBlob(canvas);
   }
 }
+
+/** A name that may be broken after each underscore. */
+const breakable = (name) => name.split("_").flatMap((part, place) => (place ? ["_", el("wbr"), part] : [part]));
 
 function paintCell(context, value, { x, y, squares, most }) {
   context.fillStyle = colour("sunken");

@@ -1,6 +1,6 @@
 /** Sliders and buttons that turn a code, block by block, the most informative first. */
 
-import { categories, isUsed, ordered, range, shares, told, valueOf } from "./codes.js";
+import { categories, findKnob, isUsed, nameWidth, ordered, range, shares, told, valueOf } from "./codes.js";
 import { button, count, el, icon } from "./parts.js";
 
 /** The width of a slider's thumb, whose centre stays half of it away from the ends. */
@@ -19,11 +19,32 @@ export class KnobPanel {
     this.root = el("section", { class: "knobs card", "aria-label": "Dimensions" }, this.body);
   }
 
+  /** New weights of the same model change ranges only: a slider that is held stays in the hand. */
   build(about) {
+    const names = (each) => JSON.stringify(each?.knobs.map(({ name, values }) => [name, values]));
+    const same = names(this.about) === names(about);
     this.about = about;
-    this.parts.clear();
     this.most = Math.max(1e-9, ...about.knobs.map((knob) => knob.nats));
+    if (same) {
+      for (const part of this.parts.values()) this.measure(part);
+      return;
+    }
+    this.parts.clear();
+    this.root.style.setProperty("--name", nameWidth(about.knobs));
     this.body.replaceChildren(...about.blocks.map((block) => this.block(block)));
+  }
+
+  /** Set what depends on the weights: the range of a slider and the bar of information. */
+  measure(part) {
+    const knob = findKnob(this.about, part.knob.name);
+    const words = `${knob.nats.toFixed(2)} nats`;
+    part.bar.style.width = `${Math.max(0, Math.min(1, knob.nats / this.most)) * 100}%`;
+    part.name.title = `${words} of information`;
+    part.name.setAttribute("aria-label", `${knob.name}, ${words}: choose for Play`);
+    if (!part.input) return;
+    const { low, high } = range(this.about, knob);
+    Object.assign(part, { low, high });
+    for (const [name, value] of Object.entries({ min: low, max: high, step: (high - low) / 240 })) part.input.setAttribute(name, value);
   }
 
   block(block) {
@@ -48,29 +69,21 @@ export class KnobPanel {
   }
 
   row(knob) {
-    const bar = el("span", { class: "nats" }, el("span"));
-    bar.firstChild.style.width = `${Math.max(0, Math.min(1, knob.nats / this.most)) * 100}%`;
-    const name = button([knob.name, bar], () => this.pick(knob.name), {
-      class: "knob-name",
-      title: `${knob.nats.toFixed(2)} nats of information`,
-      "aria-pressed": "false",
-      "aria-label": `${knob.name}, ${knob.nats.toFixed(2)} nats: choose for Play`,
-    });
+    const bar = el("span");
+    const name = button([el("span", { class: "name" }, knob.name), el("span", { class: "nats" }, bar)], () => this.pick(knob.name), { class: "knob-name", "aria-pressed": "false" });
     const back = button(icon("close"), () => this.clear(knob.name), { class: "knob-back", "aria-label": `Reset ${knob.name}`, title: "Back to the input's value" });
-    const part = knob.kind === "real" ? this.slider(knob) : this.choices(knob);
-    const root = el("div", { class: "knob", "data-kind": knob.kind }, name, part.control, part.output, back);
-    this.parts.set(knob.name, { ...part, knob, root, name, back });
+    const own = knob.kind === "real" ? this.slider(knob) : this.choices(knob);
+    const root = el("div", { class: "knob", "data-kind": knob.kind }, name, own.control, own.output, back);
+    const part = { ...own, knob, root, name, back, bar };
+    this.measure(part);
+    this.parts.set(knob.name, part);
     return root;
   }
 
   slider(knob) {
-    const { low, high } = range(this.about, knob);
     const turn = () => this.turn(knob.name, Number(input.value));
     const input = el("input", {
       type: "range",
-      min: low,
-      max: high,
-      step: (high - low) / 240,
       "aria-label": knob.name,
       "data-knob": knob.name,
       oninput: turn,
@@ -79,7 +92,7 @@ export class KnobPanel {
     const band = el("span", { class: "band" });
     const home = el("span", { class: "home" });
     const control = el("span", { class: "slider" }, band, home, input);
-    return { control, output: el("output", {}), input, band, home, low, high };
+    return { control, output: el("span", { class: "value" }), input, band, home };
   }
 
   choices(knob) {

@@ -27,7 +27,7 @@ export const create = (app) => new Mix(app);
 class Mix {
   constructor(app) {
     Object.assign(this, { app, rows: [], built: null, members: 0, timer: 0 });
-    this.gallery = new Gallery(app, { pick: (row) => this.toggleRow(row), isChosen: (row) => this.rows.includes(row) });
+    this.gallery = new Gallery(app, { pick: (row) => this.toggleRow(row), isChosen: (row) => !this.isAutomatic() && this.rows.includes(row) });
     this.modes = segmented("Operation", MODES, (mode) => this.choose({ mode }));
     this.chips = el("div", { class: "chips", role: "list", "aria-label": "Chosen inputs" });
     this.partsQuestion = el("legend", {});
@@ -43,7 +43,7 @@ class Mix {
   }
 
   lay() {
-    this.root = el(
+    const grid = el(
       "div",
       { class: "mix" },
       this.gallery.root,
@@ -55,8 +55,8 @@ class Mix {
         el("fieldset", { class: "parts" }, this.partsQuestion, this.parts),
       ),
       this.result.root,
-      this.keep.root,
     );
+    this.root = el("div", { class: "view-body" }, grid, this.keep.root);
   }
 
   interpolateFields() {
@@ -135,6 +135,11 @@ class Mix {
     return this.can(asked) ? asked : (MODES.find(([mode]) => this.can(mode)) ?? MODES[0])[0];
   }
 
+  /** Whether the members are those of a group of the data, not the chosen inputs. */
+  isAutomatic() {
+    return this.mode() === "accumulate" && state.get("members") !== "chosen";
+  }
+
   // What the visitor does ---------------------------------------------------------------------------------------
 
   choose(patch) {
@@ -148,7 +153,12 @@ class Mix {
     this.choose({ parts: chosen.join(";") });
   }
 
+  /** Give or take an input; where a group of the data was shown, the choice begins with this one. */
   toggleRow(row) {
+    if (this.isAutomatic()) {
+      this.rows = [row];
+      return this.choose({ rows: row, members: "chosen" });
+    }
     if (this.rows.includes(row)) this.rows = this.rows.filter((each) => each !== row);
     else if (this.rows.length < MOST) this.rows = [...this.rows, row];
     else return say(`At most ${MOST} inputs: take one away first.`, "wrong");
@@ -163,11 +173,12 @@ class Mix {
     this.forLines.hidden = mode !== "interpolate";
     this.forGroups.hidden = mode !== "accumulate";
     this.partsQuestion.textContent = QUESTIONS[mode];
-    const chosen = state.get("parts").split(";");
+    const chosen = this.chosenParts(mode);
     for (const box of this.parts.querySelectorAll("input")) box.checked = chosen.includes(box.value);
     this.steps.value = state.get("steps") || 9;
     this.across.value = state.get("across");
     this.ownRows.checked = state.get("members") === "chosen";
+    this.chips.hidden = this.isAutomatic();
     this.chips.replaceChildren(...this.rows.map((row) => this.rowChip(row)));
     this.gallery.mark();
   }
@@ -177,12 +188,22 @@ class Mix {
     return el("span", { class: "chip input-chip", role: "listitem" }, el("img", { src: rowPicture(this.app.run, row), alt: "", class: "picture" }), `#${row}`, away);
   }
 
+  /** The parts of the address; a swap without any would show nothing, so it has one that carries something. */
+  chosenParts(mode) {
+    const { about } = this.app;
+    const known = new Set([...about.blocks, ...about.knobs].map(({ name }) => name));
+    const chosen = state.get("parts").split(";").filter((name) => known.has(name));
+    if (chosen.length || mode !== "swap") return chosen;
+    const used = about.blocks.filter(({ name }) => about.knobs.some((knob) => knob.block === name && isUsed(about, knob)));
+    return [used.length > 1 ? used[0].name : ordered(about)[0].name];
+  }
+
   async run() {
     this.stop();
     const mode = this.mode();
-    const automatic = mode === "accumulate" && state.get("members") !== "chosen";
+    const automatic = this.isAutomatic();
     if (!automatic && this.rows.length < FEWEST) {
-      this.result.refuse(new Error(`Choose ${FEWEST} to ${MOST} inputs.`));
+      this.result.refuse(`Choose ${FEWEST} to ${MOST} inputs.`);
       return;
     }
     const shown = await this.result.run(mode, automatic ? null : this.rows, this.params(mode));
@@ -192,7 +213,7 @@ class Mix {
   }
 
   params(mode) {
-    const blocks = state.get("parts").split(";").filter(Boolean);
+    const blocks = this.chosenParts(mode);
     if (mode !== "interpolate") return { blocks };
     const across = state.get("across");
     return { blocks, steps: Number(state.get("steps") || 9), across: across ? [across] : [] };

@@ -1,7 +1,7 @@
 /** Operations: everything the registry offers for this run, as forms made from their parameters. */
 
 import * as api from "./api.js";
-import { Form, rowsField } from "./form.js";
+import { Form, inWords, rowsField } from "./form.js";
 import { currentSource } from "./inputs.js";
 import { keepBar } from "./keep.js";
 import { button, el, relabel } from "./parts.js";
@@ -31,14 +31,14 @@ class Operate {
       files: { png: () => this.result.file("png"), gif: () => this.result.file("gif"), csv: () => this.result.file("csv") },
       code: () => this.result.code(),
     });
-    this.root = el(
+    const grid = el(
       "div",
       { class: "operate" },
       this.list,
       el("section", { class: "card operation-card", "aria-label": "Parameters" }, this.title, this.summary, this.text, this.form),
       this.result.root,
-      this.keep.root,
     );
+    this.root = el("div", { class: "view-body" }, grid, this.keep.root);
   }
 
   async show() {
@@ -70,6 +70,15 @@ class Operate {
         }),
       ),
     );
+    this.showChosen();
+  }
+
+  /** The chosen one in sight, without a move of the page. */
+  showChosen() {
+    const node = this.list.querySelector("[aria-current]");
+    if (!node) return;
+    const below = node.offsetTop + node.offsetHeight - this.list.clientHeight;
+    if (node.offsetTop < this.list.scrollTop || below > this.list.scrollTop) this.list.scrollTop = Math.max(0, below + 8);
   }
 
   choose(operation) {
@@ -88,7 +97,7 @@ class Operate {
     this.formRun = this.app.about;
     this.title.textContent = operation.name;
     this.summary.textContent = operation.summary;
-    this.text.replaceChildren(...operation.about.split("\n\n").map((part) => el("p", {}, part)));
+    this.text.replaceChildren(...operation.about.split("\n\n").map((part) => el("p", {}, inWords(part))));
     const { blocks, knobs } = this.app.about;
     this.params = new Form(operation.params, [...new Set([...blocks, ...knobs].map(({ name }) => name))]);
     this.rows = rowsField({

@@ -25,11 +25,11 @@ export class Pad {
       this.ground,
       this.thumb,
     );
-    this.words = el("output", { class: "hint", "aria-live": "polite" });
+    this.words = el("p", { class: "pad-words", "aria-live": "polite" });
     this.root = el(
       "section",
       { class: "pad-card card", "aria-label": "Two dimensions at once" },
-      el("div", { class: "pad-head" }, el("h2", {}, "Pad"), labelled("across", this.selects[0]), labelled("up", this.selects[1])),
+      el("div", { class: "pad-head" }, el("h2", {}, "Pad"), el("span", { class: "inline" }, labelled("across", this.selects[0]), labelled("up", this.selects[1]))),
       this.square,
       this.words,
     );
@@ -113,7 +113,7 @@ export class Pad {
     this.square.setAttribute("aria-label", `Pad: ${words}. Arrow keys move, with shift in larger steps.`);
   }
 
-  /** Paint the ground: a square of pictures around the present code. */
+  /** Paint the ground: a square of pictures around the present code; of clips, the frame in the middle. */
   async draw(code) {
     if (this.root.hidden) return;
     const [across, up] = this.knobs();
@@ -131,11 +131,15 @@ export class Pad {
 
   async paintGround(files) {
     const tiles = await Promise.all(files.map((file) => createImageBitmap(file)));
-    const { width, height } = tiles[0];
+    const frames = this.about.kind === "clip" ? this.about.shape[0] : 1;
+    const { height } = tiles[0];
+    const width = (tiles[0].width + 1) / frames - 1; // frames stand one pixel apart
+    const start = Math.floor(frames / 2) * (width + 1);
     fit(this.ground, CELLS * width, CELLS * height);
     const context = this.ground.getContext("2d");
     tiles.forEach((tile, cell) => {
-      context.drawImage(tile, (cell % CELLS) * width, Math.floor(cell / CELLS) * height);
+      const corner = [(cell % CELLS) * width, Math.floor(cell / CELLS) * height];
+      context.drawImage(tile, start, 0, width, height, ...corner, width, height);
       tile.close();
     });
   }

@@ -4,7 +4,7 @@ import { el } from "./parts.js";
 
 const CATEGORIES = ["#4e79d6", "#e0793b", "#35a083", "#d1557a", "#9a6fd0", "#c9a227", "#53aeda", "#8b8f99", "#7aa33a", "#b0654a"];
 const SCALE = ["#4b3fa8", "#3f7fc8", "#35b0a0", "#8fc04d", "#f0c13a"];
-export const FONT = "system-ui, -apple-system, 'Segoe UI', sans-serif";
+const FONT = "system-ui, -apple-system, 'Segoe UI', sans-serif";
 
 let probe = null;
 
@@ -18,7 +18,7 @@ export function colour(name) {
 const channels = (text) => [1, 3, 5].map((start) => parseInt(text.slice(start, start + 2), 16));
 
 /** A colour between the ends of the scale, part from 0 to 1. */
-export function onScale(part) {
+function onScale(part) {
   const place = Math.max(0, Math.min(1, part)) * (SCALE.length - 1);
   const below = Math.min(SCALE.length - 2, Math.floor(place));
   const [low, high] = [channels(SCALE[below]), channels(SCALE[below + 1])];

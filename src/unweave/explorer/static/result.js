@@ -32,25 +32,27 @@ export class Result {
       const shown = await api.operate(run, operation, rows, params);
       const sheet = await createImageBitmap(await api.blob(api.file(run, operation, "sheet", shown.query)));
       if (turn !== this.turn) return null;
+      this.sheet?.close();
       Object.assign(this, { shown, operation, sheet });
       this.draw();
       return shown;
     } catch (error) {
-      if (turn === this.turn) this.refuse(error);
+      if (!(error instanceof api.Refusal)) throw error;
+      if (turn === this.turn) this.refuse(error.message);
+      if (error.fatal) this.app.fail(error);
       return null;
     } finally {
       if (turn === this.turn) this.root.classList.remove("busy");
     }
   }
 
-  refuse(error) {
+  refuse(sentence) {
     this.stop();
     this.shown = null;
     this.title.textContent = "";
     this.playButton.hidden = true;
     this.scroll.replaceChildren();
-    this.note.textContent = error.message;
-    if (!(error instanceof api.Refusal) || error.fatal) this.app.fail(error);
+    this.note.textContent = sentence;
   }
 
   draw() {

@@ -15,14 +15,16 @@ export class Scatter {
   /**
    * open:  told of the row that was chosen
    * words: what is said of a point, by its number
+   * height: the least, in pixels; the style sheet may give more
    */
   constructor(app, { open, words, testid, height = 340 }) {
-    Object.assign(this, { app, open, words, height, data: null, cross: null });
+    Object.assign(this, { app, open, words, data: null, cross: null });
     this.canvas = el("canvas", { class: "scatter", tabindex: 0, role: "application", "data-testid": testid });
     this.tip = el("div", { class: "tip", hidden: true, "aria-hidden": "true" });
-    this.near = el("div", { class: "near", role: "group", "aria-label": "Rows near the cross" });
-    this.root = el("div", { class: "scatter-part" }, el("div", { class: "scatter-ground" }, this.canvas, this.tip), this.near);
-    this.canvas.style.height = `${height}px`;
+    this.near = el("div", { class: "near-rows", role: "group", "aria-label": "Rows to open" });
+    this.ground = el("div", { class: "scatter-ground" }, this.canvas, this.tip);
+    this.root = el("div", { class: "scatter-part" }, this.ground, this.near);
+    this.ground.style.minHeight = `${height}px`;
     this.listen();
     new ResizeObserver(() => this.draw()).observe(this.canvas);
     addEventListener("unweave-theme", () => this.draw());
@@ -57,7 +59,7 @@ export class Scatter {
   }
 
   draw() {
-    const [width, height] = [this.canvas.clientWidth, this.height];
+    const { clientWidth: width, clientHeight: height } = this.canvas;
     if (!this.data || !width) return;
     const fine = devicePixelRatio || 1;
     Object.assign(this.canvas, { width: width * fine, height: height * fine });
@@ -159,7 +161,7 @@ export class Scatter {
   }
 
   moveCross([right, down]) {
-    const box = this.frame(this.canvas.clientWidth, this.height);
+    const box = this.frame(this.canvas.clientWidth, this.canvas.clientHeight);
     const [x, y] = this.cross ?? [box.left + box.width / 2, box.top + box.height / 2];
     const clamp = (number, low, length) => Math.max(low, Math.min(low + length, number));
     this.cross = [clamp(x + 12 * right, box.left, box.width), clamp(y + 12 * down, box.top, box.height)];
@@ -170,9 +172,9 @@ export class Scatter {
   /** The rows near the cross as buttons: the way to points without a mouse. */
   showNear() {
     if (!this.data?.rows.length || !this.canvas.clientWidth) return this.near.replaceChildren();
-    const box = this.frame(this.canvas.clientWidth, this.height);
+    const box = this.frame(this.canvas.clientWidth, this.canvas.clientHeight);
     const [x, y] = this.cross ?? [box.left + box.width / 2, box.top + box.height / 2];
-    return this.near.replaceChildren(el("span", { class: "hint" }, "Near the cross"), ...this.nearest(x, y).map((point) => this.nearButton(point)));
+    return this.near.replaceChildren(el("span", { class: "hint" }, this.cross ? "Near the cross" : "In the middle"), ...this.nearest(x, y).map((point) => this.nearButton(point)));
   }
 
   nearButton(point) {

@@ -11,12 +11,12 @@ const WIDE = 2.2;
 export class Side {
   /** prefix: of the ids of its pictures */
   constructor(app, prefix) {
-    Object.assign(this, { app, prefix, run: null, about: null, input: null, turn: 0, code: null });
+    Object.assign(this, { app, prefix, run: null, about: null, input: null, turn: 0 });
     this.given = this.figure("input", "Input");
     this.rebuilt = this.figure("reconstruction", "Reconstruction");
     this.yours = this.figure("edited", "Yours");
     this.root = el("div", { class: "stage" }, this.given.root, this.rebuilt.root, this.yours.root);
-    this.latest = new Latest((code) => this.decode(this.yours, code), app.fail);
+    this.latest = new Latest(({ run, code }) => this.decode(this.yours, run, code), app.fail);
   }
 
   figure(name, title) {
@@ -31,10 +31,12 @@ export class Side {
     const turn = ++this.turn;
     const input = await loadInput(run, about, source);
     if (turn !== this.turn) return false;
-    Object.assign(this, { run, about, input, code: null });
-    this.given.root.hidden = this.rebuilt.root.hidden = !input.show;
+    Object.assign(this, { run, about, input });
+    this.given.root.hidden = !input.show;
+    this.rebuilt.root.hidden = !input.show || !about.can.decode;
+    this.yours.root.hidden = !about.can.decode;
     this.given.words.textContent = input.row === null ? "your image" : `#${input.row}`;
-    await Promise.all([input.show?.(this.given.canvas), input.show && this.decode(this.rebuilt, input.code)]);
+    await Promise.all([input.show?.(this.given.canvas), this.rebuilt.root.hidden || this.decode(this.rebuilt, run, input.code)]);
     this.root.classList.toggle("wide", this.given.canvas.width > WIDE * this.given.canvas.height);
     return turn === this.turn;
   }
@@ -42,14 +44,11 @@ export class Side {
   /** Show a code as yours; of a moving slider only the latest position is asked for. */
   show(code, words = "") {
     this.yours.words.textContent = words;
-    if (!this.about.can.decode) return;
-    this.code = code;
-    this.latest.ask(code);
+    if (this.about.can.decode) this.latest.ask({ run: this.run, code });
   }
 
-  async decode(figure, code) {
-    if (!this.about.can.decode) return;
-    const files = await api.decode(this.run, [code], `${PAGE}-${this.prefix}${figure.name}`);
+  async decode(figure, run, code) {
+    const files = await api.decode(run, [code], `${PAGE}-${this.prefix}${figure.name}`);
     if (files) await paint(figure.canvas, files[0]);
   }
 

@@ -1,7 +1,7 @@
 /** Strips of pictures: each knob along its range, all else as it is. */
 
 import * as api from "./api.js";
-import { places, told, turned, valueOf } from "./codes.js";
+import { nameWidth, places, told, turned, valueOf } from "./codes.js";
 import { button, el, roving } from "./parts.js";
 import { PAGE, paint, pictureCanvas } from "./pictures.js";
 
@@ -20,18 +20,28 @@ export class Strips {
     this.settle = roving(this.root, ".strip-cell");
   }
 
+  /** Strips of these knobs; where there are such already, only their values are set: nothing flickers. */
   build(about, knobs) {
     this.about = about;
-    this.rows = [];
-    let cells = 0;
-    for (const knob of knobs) {
-      const values = places(about, knob);
-      cells += values.length;
-      if (cells > MOST) break;
-      this.rows.push({ knob, values, cells: values.map((value, place) => this.cell(knob, value, place)) });
+    const planned = fitting(knobs.map((knob) => ({ knob, values: places(about, knob) })));
+    const plan = (rows) => rows.map(({ knob, values }) => `${knob.name} ${values.length}`).join();
+    if (plan(planned) !== plan(this.rows)) {
+      this.rows = planned.map((row) => ({ ...row, cells: row.values.map((_, place) => this.cell(row.knob, place)) }));
+      this.root.replaceChildren(...this.rows.map((row) => this.strip(row)));
+      this.settle();
     }
-    this.root.replaceChildren(...this.rows.map((row) => this.strip(row)));
-    this.settle();
+    if (knobs.length) this.root.style.setProperty("--name", nameWidth(knobs));
+    planned.forEach((row, line) => this.setValues(this.rows[line], row));
+  }
+
+  setValues(row, { knob, values }) {
+    Object.assign(row, { knob, values });
+    row.cells.forEach(({ node }, place) => {
+      const label = `${knob.name} = ${told(values[place])}`;
+      node.setAttribute("aria-label", label);
+      node.title = label;
+      node.dataset.value = values[place];
+    });
   }
 
   strip({ knob, cells }) {
@@ -46,16 +56,10 @@ export class Strips {
     );
   }
 
-  cell(knob, value, place) {
+  cell(knob, place) {
     const canvas = pictureCanvas({ "aria-hidden": "true" });
-    const label = `${knob.name} = ${told(value)}`;
-    const node = button(canvas, () => this.turn(knob.name, value), {
-      class: "strip-cell",
-      "data-knob": knob.name,
-      "data-place": place,
-      "aria-label": label,
-      title: label,
-    });
+    const turn = () => this.turn(knob.name, Number(node.dataset.value));
+    const node = button(canvas, turn, { class: "strip-cell", "data-knob": knob.name, "data-place": place });
     return { canvas, node };
   }
 
@@ -78,4 +82,10 @@ export class Strips {
       cells.forEach(({ node }, place) => node.classList.toggle("near", place === near));
     }
   }
+}
+
+/** As many rows as one request may ask for. */
+function fitting(rows) {
+  let cells = 0;
+  return rows.filter(({ values }) => (cells += values.length) <= MOST);
 }

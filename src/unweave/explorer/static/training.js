@@ -28,8 +28,7 @@ class Training {
       code: async () => this.code(),
     });
     const head = el("div", { class: "training-head card" }, el("h2", {}, "Terms over training"), this.words, this.progress, el("label", { class: "check" }, this.whole, "scale to the first steps too"));
-    this.root = el("div", { class: "training" }, head, this.grid, this.keep.root);
-    addEventListener("unweave-theme", () => this.draw());
+    this.root = el("div", { class: "view-body" }, el("div", { class: "training" }, head, this.grid), this.keep.root);
   }
 
   async show() {
@@ -105,7 +104,7 @@ class Training {
 
   chart(name) {
     const plan = this.layout(name);
-    const value = el("output", {}, plan.points.length ? short(plan.points.at(-1).value) : "");
+    const value = el("span", { class: "value" }, plan.points.length ? short(plan.points.at(-1).value) : "");
     const drawing = this.drawing(name, plan);
     const cursor = svg("line", { y1: BOX.top, y2: BOX.height - BOX.bottom, class: "cursor", visibility: "hidden" });
     drawing.append(cursor);
@@ -119,11 +118,11 @@ class Training {
     const clip = `clip-${name.replace(/\W/g, "-")}`;
     const inner = { x: BOX.left, y: BOX.top - 2, width: BOX.width - BOX.left - BOX.right, height: BOX.height - BOX.top - BOX.bottom + 4 };
     root.append(svg("clipPath", { id: clip }, svg("rect", inner)));
-    for (const tick of ticks(plan.low, plan.high, 3)) {
+    for (const tick of ticks(plan.low, plan.high, 4)) {
       root.append(svg("line", { x1: BOX.left, x2: BOX.width - BOX.right, y1: plan.y(tick), y2: plan.y(tick), class: "rule" }));
       root.append(text(short(tick), BOX.left - 6, plan.y(tick) + 3.5, "end"));
     }
-    for (const tick of ticks(plan.first, plan.last, 3)) root.append(text(short(tick), plan.x(tick), BOX.height - 6, tick === plan.first ? "start" : "middle"));
+    for (const tick of ticks(plan.first, plan.last, 4)) root.append(text(short(tick), plan.x(tick), BOX.height - 6, plan.x(tick) > BOX.width - 30 ? "end" : "middle"));
     const path = plan.points.map(({ x, y }, place) => `${place ? "L" : "M"}${x.toFixed(1)} ${y.toFixed(1)}`).join("");
     root.append(svg("path", { d: path, class: "curve", "clip-path": `url(#${clip})` }));
     return root;
@@ -166,11 +165,11 @@ class Training {
     const plan = this.layout(name);
     write(context, name.replaceAll("_", " "), BOX.left, -10, { weight: 600, ink: colour("ink") });
     context.strokeStyle = colour("line");
-    for (const tick of ticks(plan.low, plan.high, 3)) {
+    for (const tick of ticks(plan.low, plan.high, 4)) {
       trace(context, [{ x: BOX.left, y: plan.y(tick) }, { x: BOX.width - BOX.right, y: plan.y(tick) }]);
       write(context, short(tick), BOX.left - 6, plan.y(tick), { align: "right", size: 10 });
     }
-    for (const tick of ticks(plan.first, plan.last, 3)) write(context, short(tick), plan.x(tick), BOX.height - 8, { align: "center", size: 10 });
+    for (const tick of ticks(plan.first, plan.last, 4)) write(context, short(tick), plan.x(tick), BOX.height - 8, { align: plan.x(tick) > BOX.width - 30 ? "right" : "center", size: 10 });
     context.beginPath();
     context.rect(BOX.left, BOX.top - 2, BOX.width - BOX.left - BOX.right, BOX.height - BOX.top - BOX.bottom + 4);
     context.clip();

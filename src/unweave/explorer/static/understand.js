@@ -38,15 +38,15 @@ class Understand {
     this.selects = Object.fromEntries(["sx", "sy", "colour"].map((key) => [key, el("select", { id: `scatter-${key}`, onchange: (event) => this.choose({ [key]: event.target.value }) })]));
     this.keep = keepBar(this.app, { name: () => this.app.run, code: async () => this.code() });
     const allBox = el("label", { class: "check" }, this.all, this.allWords);
-    this.root = el(
+    const grid = el(
       "div",
       { class: "understand" },
       this.card("map-card", "What each dimension knows", "knows", { png: () => this.heat.png(this.heatTitle()), csv: () => csvBlob(this.heat.csv()) }, el("div", { class: "inline" }, this.kinds.root, allBox), this.heatNote, this.heat.root),
       el("section", { class: "card detail-card", "aria-label": "The chosen dimension" }, this.detailTitle, this.strips.root, this.detail.root),
       this.card("cloud-card", "Codes of the data", "codes", { png: () => this.cloud.png(), csv: () => this.cloudCsv() }, this.cloudFields(), this.cloud.root),
       this.card("score-card", "Scores", "scores", { csv: () => csvBlob(scoreRows(this.data.scores)) }, this.scoreBody),
-      this.keep.root,
     );
+    this.root = el("div", { class: "view-body" }, grid, this.keep.root);
   }
 
   card(kind, title, name, files, ...children) {
@@ -87,10 +87,10 @@ class Understand {
     this.kinds.allow("importance", Boolean(knows.importance));
     this.scoreBody.replaceChildren(scoreTable(scores));
     const columns = ordered(about).flatMap((knob) => knob.columns.map((column) => points.columns[column]));
-    const [x, y] = columns;
-    fillSelect(this.selects.sx, columns.map((name) => [name, name]), x);
-    fillSelect(this.selects.sy, columns.map((name) => [name, name]), y ?? x);
-    fillSelect(this.selects.colour, [...Object.keys(points.factors).map((name) => [name, name]), ["-", "nothing"]]);
+    const factors = Object.keys(points.factors);
+    this.initial = { sx: columns[0], sy: columns[1] ?? columns[0], colour: factors[0] ?? "-" };
+    for (const key of ["sx", "sy"]) fillSelect(this.selects[key], columns.map((name) => [name, name]));
+    fillSelect(this.selects.colour, [...factors.map((name) => [name, name]), ["-", "nothing"]]);
   }
 
   choose(patch) {
@@ -181,7 +181,8 @@ class Understand {
   showCloud() {
     const { points } = this.data;
     for (const [key, select] of Object.entries(this.selects)) {
-      if ([...select.options].some(({ value }) => value === state.get(key))) select.value = state.get(key);
+      const found = [...select.options].find(({ value }) => value === state.get(key));
+      select.value = found ? found.value : this.initial[key];
     }
     const [x, y] = [this.selects.sx, this.selects.sy].map((select) => points.columns.indexOf(select.value));
     const factor = this.app.about.factors.find(({ name }) => name === this.selects.colour.value);
