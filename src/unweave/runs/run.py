@@ -26,6 +26,7 @@ from unweave.runs.checkpoint import checkpoint_step, load_weights
 from unweave.runs.log import read_log
 from unweave.runs.manifest import Manifest, read_manifest
 from unweave.runs.progress import score_bar
+from unweave.runs.sample import SAMPLE, read_sample
 
 if TYPE_CHECKING:
     from unweave.metrics import Evaluation
@@ -58,6 +59,7 @@ class Run:
     environment.json    versions                                weights.safetensors  final weights
     log.csv, tensorboard/                                       codes.npz, scores.json, scores.csv
     pictures/           results of operations                   report.html, citations.bib
+    sample.npz          rows that stand for the data where the run travels without them
     """
 
     def __init__(
@@ -71,6 +73,7 @@ class Run:
     ):
         self.path, self.manifest = path, manifest
         self._dataset, self._system = dataset, system
+        self._given = dataset is not None
         self._modules = dict(modules or {})
 
     @classmethod
@@ -120,8 +123,15 @@ class Run:
             self._system = built.eval()
         return self._system
 
+    @property
+    def sampled(self) -> bool:
+        """Whether a sample that travels with the run stands for its data: where no others were given."""
+        return not self._given and (self.path / SAMPLE).exists()
+
     def dataset(self) -> DataSet:
-        """The data the run was trained on, all splits."""
+        """The data the run was trained on, all splits; or the sample of them that travels with the run."""
+        if self._dataset is None:
+            self._dataset = read_sample(self.path, self.manifest)
         if self._dataset is None:
             if not self.manifest.data:
                 raise RunError(f"{self.path} was trained on data in memory: open it with Run.open(path, data=...)")
@@ -136,7 +146,12 @@ class Run:
         return self._dataset
 
     def split_rows(self) -> dict[str, np.ndarray]:
-        """Row numbers of each split: train, and where they have any, validation, test and held_out."""
+        """Row numbers of each split: train, and where they have any, validation, test and held_out.
+
+        A sample that travels with the run is all test rows.
+        """
+        if self.sampled:
+            return {"test": np.arange(len(self.dataset()))}
         rows = Split.from_dict(self.manifest.split).rows(self.dataset())
         if len(rows["train"]) != self.manifest.data_spec["size"]:
             raise DataError(

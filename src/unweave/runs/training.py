@@ -114,6 +114,8 @@ def resume(
     device: go on there instead of where it began; equal bit for bit only on the same one
     """
     handle = Run(Path(run), read_manifest(Path(run)), dataset=data, modules=modules)
+    if handle.sampled:
+        raise RunError(f"{handle.path} has only a sample of its data with it: train another with `unweave train`")
     manifest = handle.manifest.override({"device": choose_device(device or handle.manifest.device)})
     if steps is not None:
         settings = {**manifest.settings, "training": {**manifest.settings["training"], "steps": steps}}
