@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -46,8 +47,7 @@ def installed_peers() -> bool:
 
 def call(command: list[str], threads: int) -> str:
     """What a command prints; an error of its own ends the benchmark with the last lines it wrote."""
-    several = {name: str(threads) for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "UNWEAVE_BENCH_THREADS")}
-    environment = {**os.environ, **several, "UNWEAVE_BENCH_BEGAN": repr(time.time())}
+    environment = _environment(threads)
     with tempfile.TemporaryDirectory() as folder:
         done = subprocess.run(command, env=environment, cwd=folder, capture_output=True, text=True, check=False)
     if done.returncode:
@@ -56,12 +56,82 @@ def call(command: list[str], threads: int) -> str:
     return done.stdout
 
 
+def _environment(threads: int) -> dict[str, str]:
+    several = {name: str(threads) for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "UNWEAVE_BENCH_THREADS")}
+    return {**os.environ, **several, "UNWEAVE_BENCH_BEGAN": repr(time.time())}
+
+
 def measure(contender: str, model: str, batch: int, steps: int, threads: int, *more: str) -> dict[str, Any]:
     """One measurement in a process of its own: the line of JSON the contender prints."""
     script = str(PEERS / SCRIPTS[contender])
     printed = call([interpreter(contender), script, model, str(batch), str(steps), *more], threads)
     found: dict[str, Any] = json.loads(printed.splitlines()[-1])
     return found
+
+
+class Resident:
+    """A contender that stays, and trains when it is its turn."""
+
+    def __init__(self, command: list[str], threads: int, turn: tuple[int, int]):
+        self.command = command
+        self.folder = tempfile.TemporaryDirectory()
+        self.errors = Path(self.folder.name) / "errors.txt"
+        environment = {**_environment(threads), "UNWEAVE_BENCH_TURN": f"{turn[0]},{turn[1]}"}
+        pipe = subprocess.PIPE
+        with self.errors.open("w") as errors:
+            self.process = subprocess.Popen(
+                command, env=environment, cwd=self.folder.name, text=True, stdin=pipe, stdout=pipe, stderr=errors
+            )
+        self.first = self._told()  # it has trained its first steps and waits
+
+    @classmethod
+    def contender(
+        cls, name: str, model: str, batch: int, steps: int, warm: int, threads: int, turn: tuple[int, int]
+    ) -> Resident:
+        """turn: unmeasured and measured steps of each."""
+        words = [model, str(batch), str(steps), "--warm", str(warm)]
+        return cls([interpreter(name), str(PEERS / SCRIPTS[name]), *words], threads, turn)
+
+    @classmethod
+    def sgemm(cls, threads: int, side: int) -> Resident:
+        return cls([sys.executable, str(PEERS / "sgemm.py"), str(side)], threads, (0, 1))
+
+    def turn(self) -> float:
+        """What one turn gave: seconds, or GFLOP/s."""
+        self._go()
+        return self._told()
+
+    def report(self) -> dict[str, Any]:
+        """The line it prints after its last turn."""
+        self._go()
+        last = ""
+        for line in self._lines():
+            last = line
+        self.process.wait()
+        self.folder.cleanup()
+        found: dict[str, Any] = json.loads(last)
+        return found
+
+    def stop(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        self.folder.cleanup()
+
+    def _go(self) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write("go\n")
+        self.process.stdin.flush()
+
+    def _lines(self) -> Iterator[str]:
+        assert self.process.stdout is not None
+        return iter(self.process.stdout.readline, "")
+
+    def _told(self) -> float:
+        for line in self._lines():
+            if line.startswith("TURN "):
+                return float(line.split()[1])
+        lines = "\n".join(self.errors.read_text().splitlines()[-15:])
+        raise SystemExit(f"{' '.join(self.command)} failed:\n{lines}")
 
 
 def sgemm(threads: int, side: int) -> float:

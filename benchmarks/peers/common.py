@@ -6,6 +6,10 @@ trains MODEL for W + STEPS steps on batches of BATCH and prints one line of JSON
 W to the end of the last, seconds from the start of the process to the end of the first step, peak memory. The number of
 threads is UNWEAVE_BENCH_THREADS, all cores without it; UNWEAVE_BENCH_BEGAN is the time at which the process was
 started, without which the seconds to the first step are not known.
+
+With UNWEAVE_BENCH_TURN, "lead,steps", contenders take turns: after step W, and then after each turn, a contender
+prints `TURN` with the seconds its last `steps` took (0 after step W) and waits for a line before it goes on. The `lead`
+steps at the beginning of a turn are not measured: what the others did to caches and memory is not its own cost.
 """
 
 from __future__ import annotations
@@ -162,6 +166,8 @@ class Clock:
     def __init__(self, made: Task):
         self.task = made
         self.steps = self.calls = 0
+        self.lead, self.turn = map(int, (os.environ.get("UNWEAVE_BENCH_TURN") or "0,0").split(","))
+        self.turn_began = 0.0
         self.first: float | None = None
         self.began = self.ended = float("nan")
 
@@ -173,6 +179,12 @@ class Clock:
             self.began = time.perf_counter()
         if self.steps == self.task.total:
             self.ended = time.perf_counter()
+        if self.turn and self.steps >= self.task.warm:
+            place = (self.steps - self.task.warm) % (self.lead + self.turn)
+            if place == 0:
+                hand_over(time.perf_counter() - self.turn_began if self.steps > self.task.warm else 0.0)
+            if place == self.lead:
+                self.turn_began = time.perf_counter()
 
     def watch(self, optimisers: int = 1, leave: bool = False) -> None:
         """Tick when each of so many optimisers made its step; `leave` raises Done after the last."""
@@ -189,6 +201,13 @@ class Clock:
     @property
     def images_per_second(self) -> float:
         return self.task.steps * self.task.batch / (self.ended - self.began)
+
+
+def hand_over(value: float) -> None:
+    """Tell what the turn gave, and wait for the next."""
+    sys.stdout.write(f"TURN {value!r}\n")
+    sys.stdout.flush()
+    sys.stdin.readline()
 
 
 def report(made: Task, clock: Clock, images_per_second: float | None = None, **more: Any) -> None:

@@ -1,7 +1,7 @@
 """`unweave.train` as a user calls it: log, TensorBoard events and checkpoints written, settings of the reference model.
 
-The rate is read from the run's log.csv. One checkpoint is written within the measured stretch, where the default would
-have one in 500 steps; the log gets a row every `warm` steps, where the default is 50.
+The rate is read from the run's log.csv, unless contenders take turns. One checkpoint is written within the measured
+stretch, where the default would have one in 500 steps; the log gets a row every `warm` steps, where the default is 50.
 """
 
 from __future__ import annotations
@@ -93,7 +93,6 @@ def run(made: Task) -> None:
             device="cpu",
             log_every=made.warm,
             checkpoint_every=made.warm + max(1, made.steps // 2),
-            progress=False,
         )
         log = trained.log()
     first = list(log["step"]).index(made.warm)

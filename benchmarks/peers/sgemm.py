@@ -1,8 +1,9 @@
-"""GFLOP/s of a large product of single-precision matrices: the most this machine gives to `torch.mm`.
+"""GFLOP/s of a large single-precision matrix product: what the processor can do.
 
-    python benchmarks/peers/sgemm.py [SIDE]
+    python sgemm.py SIDE
 
-Prints one line of JSON with the best of some repeats.
+prints the best of a few products; with UNWEAVE_BENCH_TURN it takes turns as the contenders do (common.py), and each
+turn tells the best of its own.
 """
 
 from __future__ import annotations
@@ -13,19 +14,30 @@ import sys
 import time
 
 import torch
+from common import hand_over, threads
 
 
-def main(side: int = 4096, repeats: int = 5) -> None:
-    torch.set_num_threads(int(os.environ.get("UNWEAVE_BENCH_THREADS") or os.cpu_count() or 1))
-    a, b = torch.randn(side, side), torch.randn(side, side)
-    out = torch.mm(a, b)
-    best = 0.0
-    for _ in range(repeats):
+def best(matrix: torch.Tensor, products: int) -> float:
+    side, taken = len(matrix), []
+    for _ in range(products):
         began = time.perf_counter()
-        torch.mm(a, b, out=out)
-        best = max(best, 2e-9 * side**3 / (time.perf_counter() - began))
-    print(json.dumps({"gflops": best, "side": side}))
+        torch.mm(matrix, matrix)
+        taken.append(time.perf_counter() - began)
+    return 2e-9 * side**3 / min(taken)
+
+
+def main() -> None:
+    torch.set_num_threads(threads())
+    side = int(sys.argv[1])
+    matrix = torch.rand(side, side)
+    first = best(matrix, 2)
+    if not os.environ.get("UNWEAVE_BENCH_TURN"):
+        print(json.dumps({"gflops": max(first, best(matrix, 3))}))
+        return
+    while True:
+        hand_over(first)
+        first = best(matrix, 4)
 
 
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:2]))
+    main()

@@ -1,0 +1,96 @@
+"""Where the time of a training step goes: the reference beta-VAE with our layers and with the textbook's.
+
+    python benchmarks/step_profile.py [--threads 1] [--batch 64] [--steps 20] [--save]
+
+Both have the same networks and see the same batch; ours trains as `unweave train` does, the other with plain layers,
+losses and Adam. PyTorch's profiler gives the time of each operation by itself. `--save` keeps the tables in
+benchmarks/results/profile.txt.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+from _processes import machine
+from torch.nn.functional import binary_cross_entropy_with_logits
+from torch.profiler import ProfilerActivity, profile
+
+from unweave.core.batch import Batch
+from unweave.core.dataspec import DataSpec
+from unweave.core.system import SYSTEMS
+from unweave.runs.arithmetic import fast_arithmetic
+from unweave.systems._burgess import BURGESS
+
+sys.path.insert(0, str(Path(__file__).parent / "peers"))
+from common import BETA, LR, Task, decoder, encoder
+
+
+def ours(batch: torch.Tensor) -> Callable[[], object]:
+    cls = SYSTEMS["betavae"]
+    config = cls.config_class().override({**BURGESS, "beta": BETA})
+    system = cls(config, DataSpec(tuple(batch.shape[1:]), "unit", 10_000)).train()
+    optimisers = system.optimisers()
+    return lambda: system.update(Batch.of(batch), optimisers)
+
+
+def textbook(batch: torch.Tensor) -> Callable[[], object]:
+    task = Task("plain", "betavae", len(batch), 0, 0, batch.shape[-1], "", False)
+    encode, decode = encoder(task), decoder(task)
+    optimiser = torch.optim.Adam([*encode.parameters(), *decode.parameters()], lr=LR)
+
+    def step() -> None:
+        mean, log_variance = encode(batch).chunk(2, dim=1)
+        z = mean + torch.exp(log_variance / 2) * torch.randn_like(mean)
+        cost = binary_cross_entropy_with_logits(decode(z), batch, reduction="sum") / len(batch)
+        kl = 0.5 * (log_variance.exp() + mean**2 - 1 - log_variance).sum() / len(batch)
+        optimiser.zero_grad()
+        (cost + BETA * kl).backward()
+        optimiser.step()
+
+    return step
+
+
+def measured(step: Callable[[], object], steps: int) -> str:
+    for _ in range(5):
+        step()
+    with profile(activities=[ProfilerActivity.CPU]) as found:
+        for _ in range(steps):
+            step()
+    events = [event for event in found.key_averages() if event.self_cpu_time_total > 0]
+    total = sum(event.self_cpu_time_total for event in events)
+    events.sort(key=lambda event: -event.self_cpu_time_total)
+    lines = [f"{total / steps / 1e3:8.2f} ms a step in all"]
+    for event in events[:20]:
+        own = event.self_cpu_time_total
+        lines.append(
+            f"{own / steps / 1e3:8.2f} ms {100 * own / total:5.1f} %  {event.count / steps:6.1f} x  {event.key}"
+        )
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--batch", type=int, default=64)
+    parser.add_argument("--steps", type=int, default=20)
+    parser.add_argument("--save", action="store_true")
+    given = parser.parse_args()
+    torch.set_num_threads(given.threads)
+    torch.manual_seed(0)
+    batch = (torch.rand(given.batch, 1, 64, 64) > 0.9).float()
+    parts = [f"{machine(given.threads)}, batch {given.batch}"]
+    parts += ["", "textbook layers, plain losses, Adam", measured(textbook(batch), given.steps)]
+    with fast_arithmetic():
+        parts += ["", "unweave", measured(ours(batch), given.steps)]
+    text = "\n".join(map(str, parts)) + "\n"
+    print(text)
+    if given.save:
+        (Path(__file__).parent / "results" / "profile.txt").write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
