@@ -13,6 +13,7 @@ import pytest
 from PIL import Image
 
 from unweave.cli import cli
+from unweave.explorer import build_app
 from unweave.runs import train
 
 SHELL = re.compile(r"^```sh\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -70,6 +71,7 @@ def test_commands_run(page, workplace, small_run, request, monkeypatch, tmp_path
     commands = list(commands_of(page))
     needed = [name for name in ("mnist", "fashion_mnist") if any(name in words for words in commands)]
     monkeypatch.setenv("UNWEAVE_DATA", str(data_folder(needed, request, tmp_path_factory)))
+    monkeypatch.setattr("unweave.explorer.server.serve", lambda paths, **_: build_app(paths))  # a server would not end
     for words in commands:
         words = list(words)
         if words[0] in ("demo", "study", "reproduce") and "--list" not in words:
@@ -95,7 +97,9 @@ def data_folder(needed, request, factory):
     return folder
 
 
-@pytest.mark.parametrize("name", ["README.md", "docs/architecture.md", "docs/objectives.md", "docs/networks.md"])
+@pytest.mark.parametrize(
+    "name", ["README.md", "docs/architecture.md", "docs/objectives.md", "docs/networks.md", "docs/explorer.md"]
+)
 def test_snippets_run(name, root, run_page):
     assert run_page(root / name) >= 1
 

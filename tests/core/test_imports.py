@@ -17,6 +17,7 @@ ALLOWED = {
     "systems": {"core", "objectives", "nets"},
     "runs": {"core", "data", "metrics", "operations", "report"},
     "studies": {"core", "objectives", "nets", "data", "metrics", "operations", "report", "runs", "systems"},
+    "explorer": {"core", "data", "metrics", "operations", "report", "runs"},
     "report": {"core", "data", "metrics", "operations", "runs"},
 }
 

@@ -1,0 +1,85 @@
+"""Edit: chosen dimensions set to chosen values, all else as it is."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pydantic
+
+from unweave.core.capabilities import Decodes, Encodes
+from unweave.core.config import Config
+from unweave.core.errors import ConfigError
+from unweave.operations._knobs import Knob, find_knobs, render_grid
+from unweave.operations._operation import Inputs, Shown, operation
+
+_ONE = re.compile(r"\s*([^=]+?)\s*=\s*([^=\s]+)\s*")
+
+
+def _assignments(text: str) -> tuple[tuple[str, float], ...]:
+    """`"z[3]=1.2, digit=4"` as (("z[3]", 1.2), ("digit", 4.0)): commas inside brackets belong to the name."""
+    found = []
+    for part in re.split(r",(?![^\[]*\])", text):
+        if not part.strip():
+            continue
+        one = _ONE.fullmatch(part)
+        value = _number(one[2]) if one is not None else None
+        if one is None or value is None:
+            raise ConfigError(f"cannot read {part.strip()!r}: write dimension=number, such as z[3]=1.2,digit=4")
+        found.append((one[1], value))
+    return tuple(found)
+
+
+def _number(text: str) -> float | None:
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if np.isfinite(value) else None
+
+
+class EditParams(Config):
+    """What is set."""
+
+    set: str = ""
+    """Dimensions with their new values, such as z[3]=1.2,digit=4: a real dimension takes any number, a category its
+    number, a whole number itself. Empty: nothing changes."""
+
+    @pydantic.field_validator("set")
+    @classmethod
+    def _readable(cls, text: str) -> str:
+        return ", ".join(f"{name}={value:.9g}" for name, value in _assignments(text))
+
+
+@operation(EditParams, needs=(Encodes, Decodes), inputs=1, default_inputs=4)
+def edit(system: Any, inputs: Inputs, params: EditParams) -> Shown:
+    """Sets dimensions to values and shows what becomes of the inputs.
+
+    Each row is an input: itself, its reconstruction, and the mean of p(x | z) with the chosen dimensions at their new
+    values and all others as they were.
+    """
+    codes, _ = inputs.codes.flat()
+    changed = codes.astype(np.float64).copy()
+    for name, value in _assignments(params.set):
+        for knob in find_knobs(inputs.codes.blocks, [name]):
+            changed[:, list(knob.columns)] = _value(knob, value)
+    rendered = render_grid(system, inputs.codes, np.stack([codes.astype(np.float64), changed], axis=1))
+    originals = np.asarray(inputs.observations, dtype=np.float32)[:, None]
+    title = f"Edit: {params.set}" if params.set else "Edit: nothing is set"
+    names = tuple(f"#{row}" for row in inputs.rows)
+    return Shown(title, np.concatenate([originals, rendered], axis=1), names, ("input", "reconstruction", "edited"))
+
+
+def _value(knob: Knob, number: float) -> np.ndarray:
+    """(columns of the knob,) what it is set to, the same at each step of time."""
+    if knob.block.kind == "real":
+        return np.full(len(knob.columns), number)
+    if number != int(number) or number < 0:
+        raise ConfigError(f"{knob.name} takes whole numbers from 0 on: got {number:g}")
+    if knob.block.kind == "discrete":
+        return np.full(len(knob.columns), number)
+    count = knob.by_step.shape[1]
+    if number >= count:
+        raise ConfigError(f"{knob.name} has the categories 0 to {count - 1}: got {number:g}")
+    return np.tile(np.eye(count)[int(number)], knob.steps)
