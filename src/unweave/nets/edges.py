@@ -8,9 +8,11 @@ Two things make the textbook layers slow on a CPU:
       convolution             y = P(x) W^T + b        P: cut the image into patches, (B, C, H, W) -> (B H' W', K)
       transposed convolution  y = P^T(x W) + b        P^T: add patches up where they overlap
 
-  P^T is the adjoint of P, so each layer's backward pass has the other's form.
+  P^T is the adjoint of P, so each layer's backward pass has the other's form. In a convolution the bias is the
+  weight of one more number of each patch, which is always 1: neither it nor its gradient needs a pass of its own.
 - Between the edges images lie channels-last, which those layers compute in without reordering every image first. The
-  first layer writes that layout and the others keep it.
+  first layer writes that layout and the others keep it. The gradient of a bias, a sum over all pixels, takes the
+  library as long in that layout as the whole convolution; it is the sum of the rows of a matrix here.
 
 The layers are `nn.Conv2d` and `nn.ConvTranspose2d` with the same parameters, names and initial values: weights load
 into the plain layers and back. On an accelerator, and where they would not pay, the plain computation runs.
@@ -37,10 +39,15 @@ class Down(nn.Conv2d):
     """
 
     def forward(self, x: Tensor) -> Tensor:
+        if x.device.type != "cpu" or self.bias is None:
+            return super().forward(x)
         wants_gradient = x.requires_grad and torch.is_grad_enabled()
-        if x.device.type != "cpu" or self.in_channels > FEW_CHANNELS or wants_gradient or self.bias is None:
-            return super().forward(channels_last(x))
-        y: Tensor = _PatchProduct.apply(x, self.weight, self.bias, self.stride[0], self.padding)
+        y: Tensor
+        if self.in_channels > FEW_CHANNELS or wants_gradient:
+            geometry = self.stride, self.padding, self.dilation, False, (0, 0), self.groups
+            y = _Interior.apply(channels_last(x), self.weight, self.bias, geometry)
+        else:
+            y = _PatchProduct.apply(x, self.weight, self.bias, self.stride[0], self.padding)
         return y
 
 
@@ -48,15 +55,20 @@ class Up(nn.ConvTranspose2d):
     """A transposed convolution; a matrix product for images of few channels on a CPU. Differentiable once there."""
 
     def forward(self, x: Tensor, output_size: list[int] | None = None) -> Tensor:
-        if x.device.type != "cpu" or self.out_channels > FEW_CHANNELS or self.bias is None or output_size is not None:
-            return super().forward(channels_last(x), output_size)
+        if x.device.type != "cpu" or self.bias is None or output_size is not None:
+            return super().forward(x, output_size)
+        y: Tensor
+        if self.out_channels > FEW_CHANNELS:
+            geometry = self.stride, self.padding, self.dilation, True, self.output_padding, self.groups
+            y = _Interior.apply(channels_last(x), self.weight, self.bias, geometry)
+            return y
         stride = self.stride[0]
         padding = (int(self.padding[0]), int(self.padding[1]))
         height, width = (
             (x.shape[axis] - 1) * stride - 2 * padding[axis] + self.kernel_size[axis] + self.output_padding[axis]
             for axis in (-2, -1)
         )
-        y: Tensor = _OverlappingProduct.apply(x, self.weight, self.bias, stride, padding, (height, width))
+        y = _OverlappingProduct.apply(x, self.weight, self.bias, stride, padding, (height, width))
         return y
 
 
@@ -65,25 +77,43 @@ def channels_last(x: Tensor) -> Tensor:
     return x.contiguous(memory_format=torch.channels_last) if x.device.type == "cpu" else x
 
 
+class _Interior(torch.autograd.Function):
+    """The library's convolution of channels-last images, transposed or not; the gradient of the bias is our own."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, geometry: tuple[Any, ...]) -> Tensor:
+        ctx.save_for_backward(x, weight)
+        ctx.geometry = geometry
+        return torch.convolution(x, weight, bias, *geometry)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        x, weight = ctx.saved_tensors
+        gradient = channels_last(gradient)
+        wanted = (*ctx.needs_input_grad[:2], False)
+        of_x, of_weight, _ = torch.ops.aten.convolution_backward(gradient, x, weight, None, *ctx.geometry, wanted)
+        return of_x, of_weight, _pixels(gradient).sum(0), None
+
+
 class _PatchProduct(torch.autograd.Function):
     """x (B, C, H, W), weight (F, C, k, k), bias (F,) -> (B, F, H', W'), channels-last. No gradient of x."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, stride: int, padding: tuple[int, int]) -> Tensor:
         rows, filters = len(x), len(weight)
-        cut, height, width = patches(x, weight.shape[-1], stride, padding)
-        ctx.save_for_backward(cut, weight)
+        cut, height, width = patches(x, weight.shape[-1], stride, padding, ones=1)
+        ctx.save_for_backward(cut)
+        ctx.shape = weight.shape
         y = _images(x, rows, filters, height, width)
-        torch.addmm(bias, cut.t(), weight.flatten(1).t(), out=_pixels(y))
+        torch.mm(cut.t(), torch.cat([weight.flatten(1), bias[:, None]], dim=1).t(), out=_pixels(y))
         return y
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        cut, weight = ctx.saved_tensors
-        of_product = _pixels(gradient)
-        of_weight = (cut @ of_product).t().reshape(weight.shape) if ctx.needs_input_grad[1] else None
-        return None, of_weight, of_product.sum(0), None, None
+        (cut,) = ctx.saved_tensors
+        of_both = cut @ _pixels(gradient)  # (K + 1, F)
+        return None, of_both[:-1].t().reshape(ctx.shape), of_both[-1], None, None
 
 
 class _OverlappingProduct(torch.autograd.Function):
@@ -128,18 +158,29 @@ def _pixels(x: Tensor) -> Tensor:
 
 
 def patches(
-    x: Tensor, kernel: int, stride: int, padding: tuple[int, int], small: tuple[int, int] | None = None
+    x: Tensor,
+    kernel: int,
+    stride: int,
+    padding: tuple[int, int],
+    small: tuple[int, int] | None = None,
+    ones: int = 0,
 ) -> tuple[Tensor, int, int]:
     """P(x)^T, (C k^2, B H' W'), and H', W': the k x k patches at each stride-th pixel of padded images (B, C, H, W).
 
     One row holds one position inside the patch: it is copied from every stride-th pixel of whole image rows, which is
     quicker than copying patch by patch.
+
+    ones: so many rows of ones are put below
     """
     padded = pad(x, (padding[1], padding[1], padding[0], padding[0]))
     windows = padded.unfold(2, kernel, stride).unfold(3, kernel, stride)  # (B, C, H', W', k, k)
     height, width = windows.shape[2:4] if small is None else small
-    windows = windows[:, :, :height, :width]
-    return windows.permute(1, 4, 5, 0, 2, 3).reshape(x.shape[1] * kernel**2, -1), height, width
+    windows = windows[:, :, :height, :width].permute(1, 4, 5, 0, 2, 3)
+    numbers = x.shape[1] * kernel**2
+    cut = x.new_empty(numbers + ones, len(x) * height * width)
+    cut[:numbers].view(windows.shape).copy_(windows)
+    cut[numbers:] = 1
+    return cut, height, width
 
 
 def add_patches(
