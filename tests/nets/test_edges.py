@@ -57,6 +57,22 @@ def test_a_transposed_convolution_to_few_channels(
 
 
 @pytest.mark.parametrize(("kernel", "stride", "padding"), GEOMETRY)
+@pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
+def test_layers_of_many_channels(kernel, stride, padding, layout, monkeypatch):
+    torch.manual_seed(0)
+    channels, x = FEW_CHANNELS + 3, torch.randn(3, FEW_CHANNELS + 3, 13, 12).contiguous(memory_format=layout)
+    compare(
+        Down(channels, 6, kernel, stride, padding),
+        nn.Conv2d(channels, 6, kernel, stride, padding),
+        x,
+        True,
+        monkeypatch,
+    )
+    settings = (channels, 6, kernel, stride, padding, (1, 0))
+    compare(Up(*settings), nn.ConvTranspose2d(*settings), x, True, monkeypatch)
+
+
+@pytest.mark.parametrize(("kernel", "stride", "padding"), GEOMETRY)
 def test_cutting_and_adding_up_are_adjoint(kernel, stride, padding):
     """<P x, c> = <x, P^T c> for any image x and patches c."""
     generator = torch.Generator().manual_seed(0)
@@ -79,14 +95,23 @@ def test_patches_equal_a_loop():
                 assert torch.equal(cut[:, number * 9 + row * 3 + column], patch.flatten())
 
 
-def test_the_image_of_the_first_layer_can_be_differentiated_twice():
-    """A gradient penalty needs it: the plain layer runs when the image wants a gradient."""
-    layer = Down(1, 4, 4, 2, 1)
-    x = torch.randn(2, 1, 8, 8, requires_grad=True)
-    (slope,) = torch.autograd.grad(layer(x).square().sum(), x, create_graph=True)
-    slope.square().sum().backward()
-    assert x.grad is not None
-    assert layer.weight.grad is not None
+@pytest.mark.parametrize(
+    ("mine", "plain", "channels"),
+    [(Down(1, 4, 4, 2, 1), nn.Conv2d(1, 4, 4, 2, 1), 1), (Down(6, 4, 4, 2, 1), nn.Conv2d(6, 4, 4, 2, 1), 6)],
+    ids=["first", "interior"],
+)
+def test_an_image_can_be_differentiated_twice(mine, plain, channels):
+    """A gradient penalty needs it: second derivatives are those of the plain layer."""
+    plain.load_state_dict(mine.state_dict())
+    x = torch.randn(2, channels, 8, 8, generator=torch.Generator().manual_seed(0))
+    found = []
+    for layer in (mine, plain):
+        value = x.clone().requires_grad_()
+        (slope,) = torch.autograd.grad(layer(value).pow(3).sum(), value, create_graph=True)
+        found.append(torch.autograd.grad(slope.square().sum(), [value, *layer.parameters()]))
+    for here, there in zip(*found, strict=True):
+        assert there.abs().max() > 0
+        torch.testing.assert_close(here / there.abs().max(), there / there.abs().max(), rtol=1e-5, atol=1e-5)
 
 
 def test_many_channels_keep_their_layout():
