@@ -1,19 +1,21 @@
 """ML-VAE and the structured model on MNIST with the papers' networks: `unweave train` beside a loop written by hand.
 
-    UNWEAVE_DATA=folder python benchmarks/papers.py
+    UNWEAVE_DATA=folder python benchmarks/papers.py [--save]
 
 The loop by hand is plain PyTorch without anything of this library: same layers, same sizes, bytes turned into floats at
 each step, fused Adam as ours has, no logging and no checkpoints. It reads the rows that `unweave train` reads, from a
 list made before the clock starts. Each has a process of its own (ours tells the allocator to keep memory, which would
 help the other too), one thread, and the same core. They take turns of 30 steps: while one trains the other waits, so
 that what else the machine does meets both alike. The table has the ratio of steps per second, turn by turn. Then
-memory: what a process of its own holds after 100 steps, and after 800.
+memory: what a process of its own holds after 100 steps, and after 800. `--save` writes benchmarks/results/papers.json
+and the table of benchmarks/README.md.
 
 Needs MNIST; without its files random images of the same shape take their place (the work is the same).
 """
 
 from __future__ import annotations
 
+import argparse
 import math
 import multiprocessing
 import os
@@ -27,6 +29,8 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from _processes import machine
+from _report import save, show, table
 from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits, log_softmax, one_hot, softplus
 
@@ -234,20 +238,40 @@ BY_HAND = {"mlvae": mlvae_by_hand, "structured": structured_by_hand}
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--save", action="store_true", help="keep the result and put it into the README")
+    given = parser.parse_args()
     pairs: dict[str, dict] = {
         "mlvae": {},
         "structured": {"labels": 3000, "rho": LABELLED / BATCH, "alpha": ALPHA},
     }
+    rows, raw = [], {}
     for name, settings in pairs.items():
         rate, ratios = ratios_of(name, settings)
-        quarters = statistics.quantiles(ratios, n=4)
-        spread = f"half of the turns {quarters[0]:.2f} to {quarters[2]:.2f}, all {min(ratios):.2f} to {max(ratios):.2f}"
-        print(f"{name:<10} by hand {rate:6.1f} steps/s, ours / by hand {quarters[1]:.2f} ({spread})", flush=True)
-    if Path("/proc/self/statm").exists():
-        for name, settings in pairs.items():
+        quarters = [f"{quarter:.2f}" for quarter in statistics.quantiles(ratios, n=4)]
+        row = [f"{name}, batch {SIZE[name]}", f"{rate:.1f}", quarters[1], f"{quarters[0]} to {quarters[2]}"]
+        row.append(f"{min(ratios):.2f} to {max(ratios):.2f}")
+        held: list[float] = []
+        if Path("/proc/self/statm").exists():
             with multiprocessing.get_context("spawn").Pool(1, maxtasksperchild=1) as pool:
-                short, long = (pool.apply(_held, (name, settings, steps)) for steps in (100, 800))
-            print(f"{name:<10} holds {short:.0f} MB after 100 steps, {long:.0f} MB after 800", flush=True)
+                held = [pool.apply(_held, (name, settings, steps)) for steps in (100, 800)]
+        row.append(" and ".join(f"{each:.0f}" for each in held))
+        rows.append(row)
+        raw[name] = {"steps_per_second_by_hand": rate, "ratios": ratios, "megabytes": held}
+    columns = [
+        "system",
+        "steps/s by hand",
+        "ours / by hand",
+        "half of the turns",
+        "all turns",
+        "MB after 100, 800 steps",
+    ]
+    tables = [
+        table("The papers' MNIST networks: steps per second of unweave over those of a loop by hand", columns, rows)
+    ]
+    show(tables)
+    if given.save:
+        save("papers", machine(1), {"turns": TURNS, "steps of a turn": TURN}, tables, raw)
 
 
 if __name__ == "__main__":

@@ -37,18 +37,25 @@ def ours(batch: torch.Tensor) -> Callable[[], object]:
     return lambda: system.update(Batch.of(batch), optimisers)
 
 
-def textbook(batch: torch.Tensor) -> Callable[[], object]:
+def textbook(batch: torch.Tensor, compiled: bool = False, channels_last: bool = False) -> Callable[[], object]:
     task = Task("plain", "betavae", len(batch), 0, 0, batch.shape[-1], "", False)
     encode, decode = encoder(task), decoder(task)
+    if channels_last:
+        encode, decode = (net.to(memory_format=torch.channels_last) for net in (encode, decode))
     optimiser = torch.optim.Adam([*encode.parameters(), *decode.parameters()], lr=LR)
 
-    def step() -> None:
-        mean, log_variance = encode(batch).chunk(2, dim=1)
+    def loss(x: torch.Tensor) -> torch.Tensor:
+        mean, log_variance = encode(x).chunk(2, dim=1)
         z = mean + torch.exp(log_variance / 2) * torch.randn_like(mean)
-        cost = binary_cross_entropy_with_logits(decode(z), batch, reduction="sum") / len(batch)
-        kl = 0.5 * (log_variance.exp() + mean**2 - 1 - log_variance).sum() / len(batch)
+        cost = binary_cross_entropy_with_logits(decode(z), x, reduction="sum") / len(x)
+        kl = 0.5 * (log_variance.exp() + mean**2 - 1 - log_variance).sum() / len(x)
+        return cost + BETA * kl
+
+    cost_of = torch.compile(loss) if compiled else loss
+
+    def step() -> None:
         optimiser.zero_grad()
-        (cost + BETA * kl).backward()
+        cost_of(batch).backward()
         optimiser.step()
 
     return step
