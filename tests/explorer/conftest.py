@@ -51,13 +51,11 @@ def shown(tmp_path_factory):
     folder = tmp_path_factory.mktemp("shown")
     run = train("hfvae", "digits", settings=INFORMED, run=folder / "hf", progress=False, threads=1)
     run.encode()
-    run.evaluate(["mig", "information", "dci_lasso"])
+    run.evaluate(["mig", "information", "dci_forest"])
     train("mlvae", "digits", settings=SMALL, run=folder / "ml", progress=False, threads=1)
     train("betavae", "digits", settings=SMALL, run=folder / "plain", progress=False, threads=1)
     data = {"clips": 60, "steps": 4, "size": 32, "digits": "sklearn"}
-    train(
-        "video", "moving_digits", data_settings=data, settings=CLIPS, run=folder / "clips", progress=False, threads=1
-    )
+    train("video", "moving_digits", data_settings=data, settings=CLIPS, run=folder / "clips", progress=False, threads=1)
     return folder
 
 
@@ -79,7 +77,9 @@ def chromium():
     manager = sync_api.sync_playwright()
     browser = manager.start().chromium.launch(executable_path=path, args=FLAGS)
     loop = asyncio.get_running_loop()
-    asyncio._set_running_loop(None)  # playwright leaves it set: between its calls other tests may run loops of their own
+    asyncio._set_running_loop(
+        None
+    )  # playwright leaves it set: between its calls other tests may run loops of their own
     yield browser, loop
     asyncio._set_running_loop(loop)
     browser.close()
@@ -96,7 +96,21 @@ def browser(chromium):
 
 
 @pytest.fixture
-def visit(browser, served):
+def serve(chromium):
+    """Starts servers of a test's own; they stop after its pages are closed."""
+    made = []
+
+    def start(*paths, **options):
+        made.append(Served(paths, **options))
+        return made[-1]
+
+    yield start
+    for server in made:
+        server.stop()
+
+
+@pytest.fixture
+def visit(browser, served, serve):
     """Opens pages of the server; an error in their consoles that the test does not expect fails it."""
     made = Visit(browser, served.address)
     yield made

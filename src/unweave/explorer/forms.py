@@ -100,6 +100,7 @@ def result(shown: Shown, spec: DataSpec, query: str) -> dict[str, Any]:
         "full": (~np.isnan(shown.images).reshape(*shown.images.shape[:2], -1).all(axis=2)).tolist(),
         "frames": shown.images.shape[2] if shown.has_clips else 1,
         "plays": shown.plays,
+        "moves": shown.moves,
         "query": query,
     }
 

@@ -170,6 +170,11 @@ class _State:
         except UnweaveError:
             return None
 
+    @property
+    def operations(self) -> list[str]:
+        """Operations that this system can do; asked anew each time, since a user may register one at any time."""
+        return [operation.name for operation in OPERATIONS if operation.applies_to(self.run.system())]
+
     @cached_property
     def about(self) -> dict[str, Any]:
         """What the page needs to draw itself: blocks, knobs with their ranges, factors, operations."""
@@ -211,7 +216,7 @@ class _State:
                 "decode": isinstance(system, Decodes),
                 "sample": isinstance(system, Samples),
             },
-            "operations": [operation.name for operation in OPERATIONS if operation.applies_to(system)],
+            "operations": self.operations,
             "used": USED,
         }
 
@@ -292,7 +297,8 @@ class _State:
 
     def files(self, observations: np.ndarray) -> list[bytes]:
         """A PNG of each of (n, *shape) observations."""
-        grid = as_pictures(observations[None], self.dataset.spec, self.limits).grid[0]
+        # One below the other: clips side by side would share the width of one sheet, and shrink in large batches.
+        grid = as_pictures(observations[:, None], self.dataset.spec, self.limits).grid[:, 0]
         return [_png(picture) for picture in grid]
 
     def render(self, codes: np.ndarray) -> list[bytes]:

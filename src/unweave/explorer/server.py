@@ -187,7 +187,8 @@ def _routes(desk: _Desk) -> list[Route]:
     async def about(request: Request) -> Response:
         """A run: its blocks, dimensions with their ranges and information, factors, operations."""
         run = desk.find(request)
-        return _json({**await desk.do(run, lambda state: state.about), "training": run.training()})
+        found = await desk.do(run, lambda state: {**state.about, "operations": state.operations})
+        return _json({**found, "training": run.training()})
 
     async def some_rows(request: Request) -> Response:
         """Some rows of the data to choose inputs from, with their factors."""

@@ -87,8 +87,9 @@ async function open() {
 }
 
 async function openAbout() {
-  app.about = app.otherAbout = null;
   const { run, otherRun } = app;
+  if (app.about?.name !== run) forget();
+  if (app.otherAbout?.name !== otherRun) app.otherAbout = null;
   const [own, other] = await Promise.allSettled([api.about(run), otherRun ? api.about(otherRun) : null]);
   if (run !== app.run) return;
   if (own.status === "rejected") throw own.reason;
@@ -96,6 +97,13 @@ async function openAbout() {
   if (other.status === "rejected") say(`${otherRun}: ${other.reason.message}`, "wrong");
   else app.otherAbout = other.value;
   showRunLine();
+}
+
+/** Nothing of the run before may be moved while another one is opened. */
+function forget() {
+  shown?.hide?.();
+  app.about = null;
+  $("main").inert = true;
 }
 
 function fillHeader() {
@@ -179,7 +187,10 @@ async function openView() {
   $("compare-choice").hidden = id !== "explore" || app.runs.length < 2;
   document.title = `${title} · ${app.run} · Unweave explorer`;
   if (shown && shown !== views.get(id)) shown.hide?.();
-  if (!app.about && id !== "training") {
+  const isOpen = Boolean(app.about) || id === "training";
+  $("main").inert = false;
+  $(`panel-${id}`).hidden = !isOpen; // what is left of another run would be taken for this one
+  if (!isOpen) {
     shown = null;
     return;
   }

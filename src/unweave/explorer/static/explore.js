@@ -182,7 +182,7 @@ class Explore {
 
   /** Everything that follows from the edits, at once. */
   redraw() {
-    if (!this.side.input) return;
+    if (!this.isLoaded()) return;
     const code = this.present();
     const { about } = this.app;
     this.side.show(code, this.told());
@@ -203,8 +203,13 @@ class Explore {
     this.other.show(edited(otherAbout, this.other.input.code, carriedEdits(about, own, otherAbout)));
   }
 
+  /** Whether the input on screen is one of the present run: while another is opened, its code is not yet there. */
+  isLoaded() {
+    return Boolean(this.side.input && this.app.about) && this.side.run === this.app.run;
+  }
+
   async drawStrips() {
-    if (this.frame || !this.side.input || !this.app.about.can.decode) return;
+    if (this.frame || !this.isLoaded() || !this.app.about.can.decode) return;
     const code = this.present();
     await this.app.attempt(() => Promise.all([this.strips.draw(code), this.pad.draw(code)]));
   }
@@ -236,7 +241,7 @@ class Explore {
   }
 
   turnKnobs(pairs) {
-    if (!this.side.input) return;
+    if (!this.isLoaded()) return;
     for (const [name, value] of pairs) this.edits.set(name, value);
     if (!pairs.some(([name]) => name === this.picked())) this.pick(pairs[0][0], false);
     this.kept();
@@ -295,7 +300,7 @@ class Explore {
 
   /** There and back, from where the knob stands; categories one after the other. */
   play() {
-    if (!this.side.input) return;
+    if (!this.isLoaded()) return;
     const { about } = this.app;
     const knob = findKnob(about, this.picked());
     this.panel.reveal(knob.name);

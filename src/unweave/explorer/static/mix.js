@@ -38,7 +38,7 @@ class Mix {
       files: { png: () => this.result.file("png"), gif: () => this.result.file("gif"), csv: () => this.result.file("csv") },
       code: () => this.result.code(),
     });
-    this.runSoon = debounced(() => this.app.attempt(() => this.run()), 120);
+    this.runSoon = debounced(() => this.app.about && this.app.attempt(() => this.run()), 120);
     this.lay();
   }
 
