@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test test-all check format bench clean
+.PHONY: demo test test-all check chromium format bench clean
 
 demo: $(READY)
 	$(BIN)/unweave demo
@@ -12,8 +12,14 @@ demo: $(READY)
 test: check
 	$(BIN)/python -m pytest -q -n 2 -m "not slow"
 
-test-all: check
+test-all: check chromium
 	$(BIN)/python -m pytest -q -n 2
+
+# The explorer's page is tested in a real browser where there is one. Never fails: without it those tests are skipped.
+chromium:
+	@if command -v chromium || command -v chromium-browser || command -v google-chrome; then :; \
+	elif command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ] && apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y chromium; then :; \
+	else echo "no Chromium: tests of the explorer's page will be skipped; install it as root, e.g. apt-get install chromium"; fi
 
 check: $(READY)
 	$(BIN)/ruff format --check .
