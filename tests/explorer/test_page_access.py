@@ -55,6 +55,7 @@ def test_every_control_has_a_name(visit, view):
     assert sorted(set(ids)) == sorted(ids)
 
 
+@pytest.mark.slow
 def test_sliders_and_pictures_tell_what_they_are(visit, hf):
     page = opened(visit, "explore")
     name = hf.by_information()[0]["name"]
@@ -117,7 +118,7 @@ def test_the_tab_key_reaches_everything_and_what_has_the_focus_is_seen(visit):
     assert len(met) < 80  # grids are one stop each
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("theme", [pytest.param("light", marks=pytest.mark.slow), "dark"])
 @pytest.mark.parametrize("view", ["explore", *(pytest.param(view, marks=pytest.mark.slow) for view in list(VIEWS)[1:])])
 def test_text_can_be_read_in_both_themes(visit, view, theme):
     page = opened(visit, view, color_scheme=theme)
@@ -128,6 +129,7 @@ def test_text_can_be_read_in_both_themes(visit, view, theme):
     assert (int(dark.split("(")[1].split(",")[0]) < 60) == (theme == "dark")
 
 
+@pytest.mark.slow
 def test_the_theme_is_changed_and_kept(visit):
     page = opened(visit, "explore", color_scheme="light")
     ground = "getComputedStyle(document.body).backgroundColor"

@@ -46,6 +46,7 @@ def test_two_runs_under_the_same_input_and_slider(visit, hf, plain):
     wait_picture(page, "#other-edited-picture", plain.picture(plain.turned(plain.code(other), twin, carried(value))))
 
 
+@pytest.mark.slow
 def test_the_link_restores_a_comparison_and_it_can_be_ended(visit, hf, plain):
     name = hf.by_information()[0]["name"]
     page = visit(link(run="hf", row=ROW, vs="plain", set=f"{name}:1.5"))

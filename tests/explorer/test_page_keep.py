@@ -73,6 +73,7 @@ def test_the_copied_link_restores_the_view(visit, hf):
     assert again.locator("[data-row][aria-pressed=true]").count() <= 1
 
 
+@pytest.mark.slow
 def test_an_address_typed_by_hand_is_followed(page, hf):
     category, name = edits(hf)
     assert page.locator("[data-block=digit] .choices").is_visible()  # what was changed is not left in a fold

@@ -63,6 +63,7 @@ def test_inputs_are_chosen_by_mouse_and_by_keyboard(visit, hf):
     until(lambda: chosen.get_attribute("data-row") == str(rows[5]), "it is marked", page)
 
 
+@pytest.mark.slow
 def test_a_row_is_asked_for_by_its_number(visit, hf):
     visit.expected.append("400")
     page = visit()
@@ -116,6 +117,7 @@ def test_an_own_image_by_the_file_dialog_and_by_dropping(visit, hf):
     wait_picture(again, "#input-picture", other, by=0)
 
 
+@pytest.mark.slow
 def test_what_is_no_image_is_told_of_and_the_input_stays(visit, hf):
     visit.expected.append("400")
     page = visit(link(run="hf", row=17))
@@ -125,6 +127,7 @@ def test_what_is_no_image_is_told_of_and_the_input_stays(visit, hf):
     assert same(seen(page, "#input-picture"), hf.row(17), by=0)
 
 
+@pytest.mark.slow
 def test_more_inputs_come_and_none_twice(visit, clips):
     page = visit()
     ready(page)

@@ -35,6 +35,7 @@ def page(visit):
     return made
 
 
+@pytest.mark.slow
 def test_a_slider_by_keyboard_changes_the_picture_as_the_system_does(page, hf):
     name = best(hf)
     before = value_of(page, name)
@@ -101,6 +102,7 @@ def test_two_dimensions_on_the_pad_by_mouse_and_keyboard(page, hf):
     assert page.locator("#pad-y").input_value() != names[1]
 
 
+@pytest.mark.slow
 def test_reset_of_one_dimension_and_of_all(page, hf):
     first, second = best(hf), best(hf, 1)
     for name in (first, second):
@@ -119,6 +121,7 @@ def test_reset_of_one_dimension_and_of_all(page, hf):
     assert page.locator("#reset").is_disabled()
 
 
+@pytest.mark.slow
 def test_random_is_a_draw_from_the_prior_and_its_link_draws_the_same(page, visit, hf):
     page.locator("#random").click()
     seed = until(lambda: address_of(page).get("seed"), "the address holds a seed", page)

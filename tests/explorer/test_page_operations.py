@@ -20,6 +20,7 @@ def opened(visit, run="hf", **values):
     return page
 
 
+@pytest.mark.slow
 def test_an_operation_is_run_from_its_form(visit, hf):
     page = opened(visit, row=17)
     offered = [node.get_attribute("data-operation") for node in page.locator("[data-operation]").all()]

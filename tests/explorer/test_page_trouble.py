@@ -47,6 +47,7 @@ def test_a_run_that_is_deleted_while_it_is_open(visit, alone, hf, tmp_path):
     wait_picture(page, "#input-picture", hf.row(17), by=0)
 
 
+@pytest.mark.slow
 def test_a_run_that_is_damaged_while_it_is_open(visit, alone, hf):
     visit.expected.append("410")
     server, run = alone
@@ -107,7 +108,8 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize("there", [BAD[1], *(pytest.param(bad, marks=pytest.mark.slow) for bad in (BAD[0], *BAD[2:]))])
+@pytest.mark.slow
+@pytest.mark.parametrize("there", BAD)
 def test_bad_links_open_the_page_all_the_same(visit, hf, there):
     page = visit(there)
     ready(page)
@@ -115,6 +117,7 @@ def test_bad_links_open_the_page_all_the_same(visit, hf, there):
     wait_picture(page, "#edited-picture", hf.picture(hf.code(row)))
 
 
+@pytest.mark.slow
 def test_a_link_to_what_is_not_there_says_so(visit, hf):
     visit.expected.append("400")
     page = visit(link(run="gone", row=5))
@@ -211,6 +214,7 @@ def test_pages_of_other_sites_are_refused(elsewhere, visit, served, hf):
     assert page.frames[1].evaluate("document.querySelector('#tabs')") is None
 
 
+@pytest.mark.slow
 def test_elsewhere_the_page_needs_its_token(visit, serve, hf):
     visit.expected.append("401")
     server = serve(hf.path, token="secret-of-this-test")
@@ -242,6 +246,7 @@ def test_an_upload_that_is_too_large_is_refused(visit, hf):
     assert same(seen(page, "#input-picture"), hf.row(17), by=0)
 
 
+@pytest.mark.slow
 def test_an_error_on_the_page_fails_its_test(browser, served):
     visit = Visit(browser, served.address)
     page = visit()

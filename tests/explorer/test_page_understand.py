@@ -61,6 +61,7 @@ def test_the_map_and_the_traversal_and_scatter_behind_a_cell(page, hf):
     assert page.evaluate("document.activeElement.dataset.knob") == following
 
 
+@pytest.mark.slow
 def test_importances_of_dci_as_squares(page, hf):
     page.get_by_role("button", name="DCI importance").click()
     page.wait_for_selector(".hinton")
@@ -75,6 +76,7 @@ def test_importances_of_dci_as_squares(page, hf):
     wait_address(page, map="importance")
 
 
+@pytest.mark.slow
 def test_scores_with_their_intervals(page, hf):
     for score in hf.state.score_table()["scores"]:
         line = page.locator(f"[data-score={score['name']}]")
@@ -106,6 +108,7 @@ def test_a_point_of_the_scatter_is_loaded_by_a_click(page, hf):
     wait_picture(page, "#input-picture", hf.row(row), by=0)
 
 
+@pytest.mark.slow
 def test_a_point_is_loaded_by_keyboard(page, hf):
     page.locator("[data-testid=scatter]").focus()
     for _ in range(3):
