@@ -30,12 +30,14 @@ format: $(READY)
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-# About 40 minutes. The last four keep their results and put them into benchmarks/README.md; BENCH=--quick does neither.
+# About 50 minutes. All but the first three keep their results and put them into benchmarks/README.md; BENCH=--quick does
+# not, and is quick where a script can be.
 BENCH ?= --save
 bench: $(READY)
 	$(BIN)/python benchmarks/peers/install.py
-	for script in dsprites tc_bias networks papers; do $(BIN)/python benchmarks/$$script.py || exit 1; done
-	for script in training scores start growth; do $(BIN)/python benchmarks/$$script.py $(BENCH) || exit 1; done
+	for script in dsprites tc_bias networks; do $(BIN)/python benchmarks/$$script.py || exit 1; done
+	for script in papers compiled step_profile; do $(BIN)/python benchmarks/$$script.py $(filter --save,$(BENCH)) || exit 1; done
+	for script in training scores start growth explorer; do $(BIN)/python benchmarks/$$script.py $(BENCH) || exit 1; done
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache
