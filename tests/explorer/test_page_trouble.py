@@ -157,6 +157,32 @@ def test_names_in_a_link_are_text_and_inline_scripts_do_not_run(visit):
 
 
 @pytest.mark.slow
+def test_a_slow_answer_of_an_earlier_view_does_not_take_the_place_of_a_later_one(visit, hf):
+    visit.expected.append("404")  # a picture that is opened by itself has no icon
+    page = visit("icon.svg")
+    held = {"rows": [], "input": []}
+    holding = True
+    for name in held:
+        hold = lambda route, _, name=name: held[name].append(route) if holding else route.continue_()  # noqa: E731
+        page.route(f"**/api/runs/hf/{name}?*", hold)
+    page.goto(visit.address + link(run="hf"))
+    until(lambda: len(held["rows"]) == 1, "the first view asks for rows", page)
+    page.evaluate("location.hash = '#explore?run=hf&set=digit:3'")
+    until(lambda: len(held["rows"]) == 2, "the second view asks for rows", page)
+    held["rows"][1].continue_()
+    until(lambda: held["input"], "the second view asks for its input", page)
+    held["rows"][0].continue_()
+    page.wait_for_timeout(300)
+    holding = False
+    for route in held["input"]:
+        route.continue_()
+        page.wait_for_timeout(300)
+    ready(page)
+    row = int(hf.state.rows[0])
+    wait_picture(page, "#edited-picture", hf.picture(hf.turned(hf.code(row), "digit", 3)))
+
+
+@pytest.mark.slow
 def test_the_page_asks_nobody_but_its_server(visit, served):
     page = visit()
     asked = []

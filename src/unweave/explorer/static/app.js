@@ -55,6 +55,7 @@ const app = {
 
 const views = new Map();
 let shown = null;
+let opening = false;
 
 // Banner --------------------------------------------------------------------------------------------------------------
 
@@ -71,6 +72,7 @@ function hideBanner() {
 
 /** Open what the address names; after a failure, the same again. */
 async function open() {
+  opening = true;
   try {
     app.runs = await api.runs();
     const names = app.runs.map(({ name }) => name);
@@ -83,6 +85,7 @@ async function open() {
   } catch (error) {
     app.fail(error);
   }
+  opening = false;
   await openView();
 }
 
@@ -148,7 +151,7 @@ async function chooseRun(name) {
 
 /** While a run trains, or cannot be opened yet, look whether it changed; pictures follow quietly. */
 async function watch() {
-  if (document.hidden || !app.run || (app.about && !app.about.training)) return;
+  if (document.hidden || opening || !app.run || (app.about && !app.about.training)) return;
   const { run } = app;
   const found = await api.about(run).catch(() => null);
   if (!found || run !== app.run) return;

@@ -132,6 +132,7 @@ class Explore {
     this.build(app.about);
     this.pad.build(app.about);
     const source = await currentSource(app);
+    if (turn !== this.turn) return; // a later one loads: this one must not take its place
     const [, drawn] = await Promise.all([this.side.load(app.run, app.about, source), this.draw(), this.gallery.show()]);
     if (turn !== this.turn) return;
     this.drawn = drawn;
