@@ -1,6 +1,7 @@
 """Draw the pictures of the systems' and operations' pages, and of the README, from trained runs.
 
-    python docs/make_pictures.py runs/dsprites runs/demo
+    python docs/make_pictures.py                            # only those of runs that ship with the library
+    python docs/make_pictures.py runs/dsprites runs/demo    # all
 
 The first folder is that of `unweave study dsprites` (with `capacity-0` and `infovae-0` trained like the others); the
 second is the run of `make demo`. No run is chosen by its looks: every page shows seed 0.
@@ -8,6 +9,7 @@ second is the run of `make demo`. No run is chosen by its looks: every page show
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -15,10 +17,12 @@ from pathlib import Path
 
 from PIL import Image
 
+from unweave.explorer import pretrained
 from unweave.operations import save_png
 from unweave.runs import Run
 
 DOCS = Path(__file__).parent
+RUNS = Path(pretrained.__file__).parent
 OPERATIONS = {
     "traverse": {"steps": 7, "most": 6},
     "reconstruct": {},
@@ -50,6 +54,13 @@ def main(study: Path, demo: Path) -> None:
     screenshot(shown.report(), DOCS / "images" / "report.png")
 
 
+def draw_shipped() -> None:
+    """Pictures of a run that ships: its digits become another digit, and the style stays."""
+    with tempfile.TemporaryDirectory() as work:  # a copy, since an operation keeps codes in the run
+        run = Run.open(shutil.copytree(RUNS / "mnist-hfvae", Path(work) / "run"))
+        save(run, "edit", DOCS / "operations" / "images" / "edit.png", set="digit=0")
+
+
 def screenshot(page: Path, path: Path) -> None:
     """The top of a page as headless Chromium shows it."""
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -64,4 +75,6 @@ def screenshot(page: Path, path: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(sys.argv[2]))
+    draw_shipped()
+    if sys.argv[1:]:
+        main(Path(sys.argv[1]), Path(sys.argv[2]))
