@@ -68,7 +68,7 @@ def until(holds: Callable[[], Any], what: str, page: Any = None, patience: float
         if time.monotonic() > end:
             raise AssertionError(f"not in {patience:g} s: {what}")
         if page is not None:
-            page.wait_for_timeout(30)  # lets the page's own events in
+            page.wait_for_timeout(60)  # lets the page's own events in
         else:
             time.sleep(0.01)
 
