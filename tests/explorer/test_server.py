@@ -244,7 +244,24 @@ def test_the_description_has_every_route(client):
         for entry in methods.values():
             assert entry["summary"], path
             named = {part[1 : part.index("}")] for part in path.split("/") if part.startswith("{")}
-            assert {parameter["name"] for parameter in entry["parameters"]} == named
+            assert {each["name"] for each in entry["parameters"] if each["in"] == "path"} == named
+
+
+def test_what_is_described_is_answered(client):
+    """Every GET of the description, with a value for each number that it says is needed."""
+    for path, methods in client.get("/openapi.json").json()["paths"].items():
+        if "get" not in methods or "/operations/" in path:
+            continue
+        query = {each["name"]: 1 for each in methods["get"]["parameters"] if each["in"] == "query" and each["required"]}
+        answer = client.get(path.format(run="hf", row=1), params=query)
+        assert answer.status_code == 200, (path, answer.text)
+    files = client.get("/openapi.json").json()["paths"]["/api/runs/{run}/operations/reconstruct.png"]["get"]
+    assert {each["name"] for each in files["parameters"]} == {
+        "run",
+        "rows",
+        *OPERATIONS["reconstruct"].params.model_fields,
+    }
+    assert client.get("/api/runs/hf/operations/reconstruct.png", params={"rows": "0,1"}).content.startswith(b"\x89PNG")
 
 
 # Mistakes ------------------------------------------------------------------------------------------------------------

@@ -8,7 +8,8 @@ registry; the page in `static/` is plain HTML, CSS and JavaScript modules, witho
     forms.py     operations as forms: parameters from links and bodies, results as sheets, the same in Python and shell
     uploads.py   an image of the user's own as an observation
     guard.py     who may ask for what: hosts, tokens, sizes, headers
-    server.py    the routes, and their OpenAPI description
+    openapi.py   endpoints with the numbers they read, and their OpenAPI description
+    server.py    who answers
 """
 
 from __future__ import annotations

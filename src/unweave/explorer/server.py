@@ -11,7 +11,7 @@ import functools
 import json
 import secrets
 import socket
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,7 @@ from unweave.core.errors import ConfigError, DeviceError, RunError, UnknownNameE
 from unweave.explorer import forms, uploads
 from unweave.explorer.decoder import BusyError, Decoder, SupersededError
 from unweave.explorer.guard import LOOPBACK, Guard, TooLargeError
+from unweave.explorer.openapi import FILES, Endpoint, Handler, Whole, describe
 from unweave.explorer.opened import OpenedRun, _State
 from unweave.operations import OPERATIONS
 
@@ -36,7 +37,8 @@ STATIC = Path(__file__).parent / "static"
 TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 MOST_CODES = 512
 """Codes of one request for pictures."""
-Handler = Callable[[Request], Awaitable[Response]]
+START, COUNT, SEED = Whole("start", 0), Whole("count", 24, 1, 200), Whole("seed")
+ROW, SINCE = Whole("row"), Whole("since", -1, -1)
 
 
 class DecodeRequest(Config):
@@ -144,20 +146,6 @@ async def _body(request: Request, cls: type[Config]) -> Any:
     return cls(**given)
 
 
-def _whole(request: Request, name: str, default: int | None = None, least: int = 0, most: int = 2**53) -> int:
-    """A whole number of the query."""
-    text = request.query_params.get(name)
-    if text is None and default is not None:
-        return default
-    try:
-        value = int(text or "")
-    except ValueError:
-        raise ConfigError(f"{name} is a whole number: got {(text or '')[:40]!r}") from None
-    if not least <= value <= most:
-        raise ConfigError(f"{name} is between {least} and {most}: got {value}")
-    return value
-
-
 # Routes ------------------------------------------------------------------------------------------------------------
 
 
@@ -193,7 +181,7 @@ def _routes(desk: _Desk) -> list[Route]:
     async def some_rows(request: Request) -> Response:
         """Some rows of the data to choose inputs from, with their factors."""
         run = desk.find(request)
-        start, count = _whole(request, "start", 0), _whole(request, "count", 24, 1, 200)
+        start, count = START.read(request), COUNT.read(request)
 
         def work(state: _State) -> Any:
             places = np.arange(start, start + count) % len(state.rows)
@@ -204,7 +192,7 @@ def _routes(desk: _Desk) -> list[Route]:
 
     async def one_row(request: Request) -> Response:
         """An observation of the data: its code, the spread of its code, its factors."""
-        row = _whole(request, "row")
+        row = ROW.read(request)
         return _json(await desk.do(desk.find(request), lambda state: state.input(row)))
 
     async def row_picture(request: Request) -> Response:
@@ -242,7 +230,7 @@ def _routes(desk: _Desk) -> list[Route]:
 
     async def draw(request: Request) -> Response:
         """A code drawn from the prior."""
-        seed = _whole(request, "seed")
+        seed = SEED.read(request)
         return _json({"code": await desk.do(desk.find(request), lambda state: state.draw(seed))})
 
     async def knows(request: Request) -> Response:
@@ -259,7 +247,7 @@ def _routes(desk: _Desk) -> list[Route]:
 
     async def log(request: Request) -> Response:
         """Terms over training after a step; live while the run trains."""
-        run, since = desk.find(request), _whole(request, "since", -1, -1)
+        run, since = desk.find(request), SINCE.read(request)
         return _json(await asyncio.get_running_loop().run_in_executor(None, run.log, since))
 
     async def operations(request: Request) -> Response:
@@ -288,8 +276,8 @@ def _routes(desk: _Desk) -> list[Route]:
         """The result of an operation as a file: sheet, png, gif or csv; parameters in the query."""
         run, operation = desk.find(request), OPERATIONS[request.path_params["operation"]]
         kind = request.path_params["kind"]
-        if kind not in ("sheet", "png", "gif", "csv"):
-            raise unknown_name("kind of file", kind, ("sheet", "png", "gif", "csv"))
+        if kind not in FILES:
+            raise unknown_name("kind of file", kind, FILES)
         given = dict(request.query_params)
         rows = forms.read_rows(given.pop("rows", None))
         params = forms.read_params(operation, given)
@@ -303,33 +291,32 @@ def _routes(desk: _Desk) -> list[Route]:
         content = await desk.do(run, work)
         if kind == "sheet":
             return _picture(content)
-        media = "text/csv" if kind == "csv" else f"image/{kind}"
-        return _download(content, f"{run.name}-{operation.name}.{kind}", media)
+        return _download(content, f"{run.name}-{operation.name}.{kind}", FILES[kind])
 
     async def described(request: Request) -> Response:
         """This description."""
-        return _json(describe(_routes(desk)))
+        return _json(describe(endpoints))
 
     run = "/api/runs/{run}"
-    paths: list[tuple[str, str, Handler]] = [
-        ("GET", "/api/runs", runs),
-        ("GET", run, about),
-        ("GET", f"{run}/rows", some_rows),
-        ("GET", f"{run}/input", one_row),
-        ("GET", f"{run}/rows/{{row:int}}.png", row_picture),
-        ("POST", f"{run}/upload", upload),
-        ("POST", f"{run}/decode", decode),
-        ("GET", f"{run}/draw", draw),
-        ("GET", f"{run}/knows", knows),
-        ("GET", f"{run}/points", points),
-        ("GET", f"{run}/scores", scores),
-        ("GET", f"{run}/log", log),
-        ("GET", "/api/operations", operations),
-        ("POST", f"{run}/operations/{{operation}}", operate),
-        ("GET", f"{run}/operations/{{operation}}.{{kind}}", operated),
-        ("GET", "/openapi.json", described),
+    endpoints = [
+        Endpoint("GET", "/api/runs", runs),
+        Endpoint("GET", run, about),
+        Endpoint("GET", f"{run}/rows", some_rows, (START, COUNT)),
+        Endpoint("GET", f"{run}/input", one_row, (ROW,)),
+        Endpoint("GET", f"{run}/rows/{{row:int}}.png", row_picture),
+        Endpoint("POST", f"{run}/upload", upload, body="application/octet-stream"),
+        Endpoint("POST", f"{run}/decode", decode, body=DecodeRequest),
+        Endpoint("GET", f"{run}/draw", draw, (SEED,)),
+        Endpoint("GET", f"{run}/knows", knows),
+        Endpoint("GET", f"{run}/points", points),
+        Endpoint("GET", f"{run}/scores", scores),
+        Endpoint("GET", f"{run}/log", log, (SINCE,)),
+        Endpoint("GET", "/api/operations", operations),
+        Endpoint("POST", f"{run}/operations/{{operation}}", operate, body=OperateRequest),
+        Endpoint("GET", f"{run}/operations/{{operation}}.{{kind}}", operated),
+        Endpoint("GET", "/openapi.json", described),
     ]
-    return [Route(path, _guarded(handler), methods=[method]) for method, path, handler in paths]
+    return [Route(each.path, _guarded(each.handler), methods=[each.method]) for each in endpoints]
 
 
 def _query(operation: Any, rows: list[int] | None, params: Config) -> dict[str, str]:
@@ -352,51 +339,6 @@ def _codes(given: list[list[float]], columns: int) -> np.ndarray:
     if not np.isfinite(codes).all() or np.abs(codes).max(initial=0.0) > 1e6:
         raise ConfigError("a code has a number that is not finite or beyond a million")
     return codes.astype(np.float32)
-
-
-def describe(routes: Sequence[Route]) -> dict[str, Any]:
-    """OpenAPI 3.1: routes from their docstrings, and one path for each operation with its own parameters."""
-    paths: dict[str, Any] = {}
-    for route in routes:
-        path = route.path.replace("{row:int}", "{row}")
-        if path.endswith(("/operations/{operation}", "{operation}.{kind}")):
-            continue
-        named = [part[1:-1] for part in path.replace(".png", "").split("/") if part.startswith("{")]
-        for method in (route.methods or set()) - {"HEAD"}:
-            paths.setdefault(path, {})[method.lower()] = _described(route.endpoint.__doc__ or "", named)
-    paths["/api/runs/{run}/decode"]["post"]["requestBody"] = _request_body(DecodeRequest.model_json_schema())
-    for operation in OPERATIONS:
-        rows = {"type": "array", "items": {"type": "integer"}}
-        own = {"type": "object", "properties": {"params": forms.schema(operation), "rows": rows}}
-        entry = _described(operation.summary, ["run"])
-        paths[f"/api/runs/{{run}}/operations/{operation.name}"] = {"post": {**entry, "requestBody": _request_body(own)}}
-    return {"openapi": "3.1.0", "info": {"title": "Unweave explorer", "version": _version()}, "paths": paths}
-
-
-def _described(text: str, named: Sequence[str]) -> dict[str, Any]:
-    parameters = [
-        {"name": name, "in": "path", "required": True, "schema": {"type": "integer" if name == "row" else "string"}}
-        for name in named
-    ]
-    wrong = {"description": "a sentence says what was wrong", "content": {"application/json": {}}}
-    return {
-        "summary": " ".join(text.split()),
-        "parameters": parameters,
-        "responses": {"200": {"description": "as said"}, "4XX": wrong},
-    }
-
-
-def _request_body(schema: Mapping[str, Any]) -> dict[str, Any]:
-    return {"required": True, "content": {"application/json": {"schema": dict(schema)}}}
-
-
-def _version() -> str:
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        return version("unweave")
-    except PackageNotFoundError:
-        return "unknown"
 
 
 # The page and the server ---------------------------------------------------------------------------------------------
