@@ -32,6 +32,12 @@ from _report import Table, save, show, table
 from unweave.runs import train
 from unweave.systems._burgess import BURGESS
 
+# A canvas has one pixel until a picture is painted on it.
+PAINTED = """() => new Promise((done) => {
+  const look = () => (document.querySelector("#edited-picture")?.width > 1 ? done() : requestAnimationFrame(look));
+  look();
+})"""
+
 
 def reference_run(folder: Path) -> Path:
     """A beta-VAE on images of one white square, trained for a moment."""
@@ -129,10 +135,7 @@ def page_ready(address: tuple[str, int]) -> list[float]:
             page = browser.new_context().new_page()
             began = time.perf_counter()
             page.goto(f"http://{address[0]}:{address[1]}/")
-            page.wait_for_function(
-                "() => { const p = document.querySelector('#edited-picture');"
-                " return p && (p.naturalWidth > 0 || p.dataset.ready === 'true') }"
-            )
+            page.evaluate(PAINTED)
             found.append(time.perf_counter() - began)
             page.close()
         browser.close()

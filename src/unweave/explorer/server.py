@@ -76,6 +76,11 @@ class _Desk:
             raise unknown_name("run", name, self.runs)
         return self.runs[name]
 
+    def warm(self) -> None:
+        """Open the run that the page opens first, while the browser still starts; the page hears what goes wrong."""
+        first = next(iter(self.runs.values()))
+        self.executor.submit(lambda: first.state().about)
+
     async def do(self, run: OpenedRun, work: Callable[[_State], Any]) -> Any:
         """What a function makes of a run's present state, in the thread for tensors."""
         return await asyncio.get_running_loop().run_in_executor(self.executor, lambda: work(run.state()))
@@ -367,7 +372,10 @@ async def _broken(request: Request, error: Exception) -> Response:
 
 def build_app(paths: Sequence[str | Path], token: str | None = None) -> Guard:
     """The ASGI app for these run directories; `token` is demanded from everyone when given."""
-    desk = _Desk(_named([Path(path) for path in paths]))
+    return _app(_Desk(_named(paths)), token)
+
+
+def _app(desk: _Desk, token: str | None) -> Guard:
     app = Starlette(
         routes=[*_routes(desk), Route("/", _page), Route("/{file}", _page)],
         exception_handlers={404: _nowhere, 405: _not_so, Exception: _broken},
@@ -376,10 +384,10 @@ def build_app(paths: Sequence[str | Path], token: str | None = None) -> Guard:
     return Guard(app, token)
 
 
-def _named(paths: Sequence[Path]) -> list[OpenedRun]:
+def _named(paths: Sequence[str | Path]) -> list[OpenedRun]:
     """Runs by the names of their folders; a number tells two of one name apart."""
     found: dict[str, OpenedRun] = {}
-    for path in paths:
+    for path in map(Path, paths):
         base = "".join(letter if letter.isalnum() or letter in "-_" else "-" for letter in path.resolve().name) or "run"
         name, number = base, 2
         while name in found:
@@ -407,11 +415,14 @@ def serve(
     if host not in LOOPBACK and token is None:
         token = secrets.token_urlsafe(24)
     listener = _listen(host, port)
-    app = build_app(paths, token if host not in LOOPBACK or token is not None else None)
+    desk = _Desk(_named(paths))
     shown = host if ":" not in host else f"[{host}]"
     address = f"http://{shown}:{listener.getsockname()[1]}/" + (f"?token={token}" if token else "")
-    config = uvicorn.Config(app, log_level="warning", access_log=False, lifespan="off", server_header=False)
+    config = uvicorn.Config(
+        _app(desk, token), log_level="warning", access_log=False, lifespan="off", server_header=False
+    )
     server = uvicorn.Server(config)
+    desk.warm()
 
     async def run() -> None:
         task = asyncio.create_task(server.serve([listener]))

@@ -83,6 +83,7 @@ async function open() {
     hideBanner();
     await openAbout();
   } catch (error) {
+    $("run-line").replaceChildren();
     app.fail(error);
   }
   opening = false;
@@ -107,6 +108,7 @@ function forget() {
   shown?.hide?.();
   app.about = null;
   $("main").inert = true;
+  $("run-line").replaceChildren(el("span", { class: "live" }, `opening ${app.run}`));
 }
 
 function fillHeader() {
