@@ -128,7 +128,7 @@ def test_pictures_are_remembered_until_the_weights_change(renderer, executor, mo
 
 
 def test_memory_is_bounded_and_forgets_the_oldest(renderer, executor, monkeypatch):
-    monkeypatch.setattr(module, "REMEMBERED", 4)
+    monkeypatch.setattr(module, "REMEMBERED", 4 * len(code(0.0).tobytes()))  # the renderer's pictures are the codes
 
     async def ask():
         decoder = Decoder(renderer, executor)

@@ -64,15 +64,37 @@ def test_a_cut_file_is_told():
         observation(file(Image.effect_noise((64, 64), 50))[:600], GREY)
 
 
-def test_a_bomb_is_refused_by_its_header():
-    """A file of a few bytes that claims a billion pixels."""
-    header = struct.pack(">IIBBBBB", 40_000, 40_000, 8, 0, 0, 0, 0)
+@pytest.mark.parametrize("side", [4_500, 10_000, 20_000, 40_000])
+def test_a_bomb_is_refused_by_its_header(side):
+    """A file of a few bytes that claims up to a billion pixels; Pillow itself warns of some and refuses others."""
+    header = struct.pack(">IIBBBBB", side, side, 8, 0, 0, 0, 0)
     chunk = b"IHDR" + header
     content = b"\x89PNG\r\n\x1a\n" + struct.pack(">I", 13) + chunk + struct.pack(">I", zlib.crc32(chunk))
     data = b"IDAT" + zlib.compress(b"\0" * 100)
     content += struct.pack(">I", len(data) - 4) + data + struct.pack(">I", zlib.crc32(data))
-    with pytest.raises(DataError, match=r"pixels|no image"):
+    with pytest.raises(DataError, match=r"20,000,000( pixels, the most that)? are read; shrink it"):
         observation(content, GREY)
+
+
+@pytest.mark.parametrize(
+    ("orientation", "bright"), [(1, np.s_[:4]), (3, np.s_[4:]), (6, np.s_[:, 4:]), (8, np.s_[:, :4])]
+)
+def test_photographs_are_upright(orientation, bright):
+    """Cameras store what the sensor saw, and beside it how the camera was held."""
+    image, memory, exif = Image.new("L", (32, 32)), io.BytesIO(), Image.Exif()
+    image.paste(255, (0, 0, 32, 16))  # the upper half is bright
+    exif[0x0112] = orientation
+    image.save(memory, "JPEG", exif=exif)
+    seen = observation(memory.getvalue(), GREY)[0, 0]
+    assert seen[bright].mean() > 0.9
+    assert seen.mean() == pytest.approx(0.5, abs=0.05)
+
+
+@pytest.mark.parametrize("exif", [b"Exif\0\0", b"Exif\0\0II*\0\x08\0\0\0\xff\xff", b"Exif\0\0nonsense and more of it"])
+def test_damaged_metadata_are_no_reason_to_refuse(exif):
+    memory = io.BytesIO()
+    Image.new("L", (16, 16), 255).save(memory, "JPEG", exif=exif)
+    assert observation(memory.getvalue(), GREY).min() > 0.9
 
 
 def test_too_many_bytes_are_refused_before_they_are_read(monkeypatch):

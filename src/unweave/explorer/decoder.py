@@ -21,8 +21,8 @@ AT_ONCE = 256
 """Most codes in a batch; a request with more is rendered alone."""
 MOST_WAITING = 256
 """Most requests that wait, of all pages together."""
-REMEMBERED = 2048
-"""How many pictures are kept."""
+REMEMBERED = 50_000_000
+"""Bytes of pictures that are kept."""
 
 
 class SupersededError(Exception):
@@ -53,6 +53,7 @@ class Decoder:
         self._render, self._executor, self._stamp = render, executor, stamp
         self._waiting: OrderedDict[object, _Waiting] = OrderedDict()
         self._kept: OrderedDict[bytes, bytes] = OrderedDict()
+        self._kept_bytes = 0
         self._kept_stamp: object = None
         self._task: asyncio.Task[None] | None = None
         self.batches = 0
@@ -71,6 +72,7 @@ class Decoder:
         codes = np.ascontiguousarray(codes, dtype=np.float32)
         if self._kept_stamp != self._stamp():
             self._kept.clear()
+            self._kept_bytes = 0
             self._kept_stamp = self._stamp()
         keys = [row.tobytes() for row in codes]
         if all(key in self._kept for key in keys):
@@ -126,7 +128,9 @@ class Decoder:
 
     def _keep(self, keys: list[bytes], pictures: list[bytes]) -> None:
         for key, picture in zip(keys, pictures, strict=True):
+            if key not in self._kept:
+                self._kept_bytes += len(picture)
             self._kept[key] = picture
             self._kept.move_to_end(key)
-        while len(self._kept) > REMEMBERED:
-            self._kept.popitem(last=False)
+        while self._kept_bytes > REMEMBERED:
+            self._kept_bytes -= len(self._kept.popitem(last=False)[1])

@@ -1,10 +1,13 @@
 """A run on the page: what the page shows of it, made when asked for and kept while the weights stay the same.
 
-Only the thread that works on tensors calls these methods (see server.py), so nothing here is locked.
+One thread calls these methods (see server.py), so nothing here is locked; only `render` of a state that is prepared is
+called by another, the one for sliders.
 """
 
 from __future__ import annotations
 
+import csv
+import hashlib
 import io
 import json
 from collections import OrderedDict
@@ -18,10 +21,11 @@ import torch
 from unweave.core.batch import Batch
 from unweave.core.capabilities import Decodes, Encodes, Samples
 from unweave.core.codes import Codes
-from unweave.core.errors import DataError, RunError, UnweaveError
+from unweave.core.errors import DataError, RunError, UnknownNameError, UnweaveError
+from unweave.core.system import System
 from unweave.data import DataSet
 from unweave.operations import OPERATIONS, Inputs, Operation, Shown
-from unweave.operations._knobs import Knob, knobs
+from unweave.operations._knobs import Knob, at_most_pictures, knobs
 from unweave.operations._order import information
 from unweave.operations._pictures import as_pictures, value_limits
 from unweave.report.facts import USED, importances, knowledge
@@ -30,7 +34,10 @@ from unweave.runs.run import Run
 
 REFERENCE = 2000
 """Rows whose codes stand for the data: ranges of sliders, what a dimension knows, the scatter."""
-KEPT_RESULTS = 16
+KEPT_BYTES = 200_000_000
+"""Of the results of operations that a run keeps."""
+MOST_PICTURES = 4096
+"""Pictures that one operation may make for the page."""
 
 
 class OpenedRun:
@@ -43,6 +50,8 @@ class OpenedRun:
     def __init__(self, name: str, path: Path):
         self.name, self.path = name, path
         self._state: _State | None = None
+        self.prepared: _State | None = None
+        """The last state that can render."""
 
     @property
     def stamp(self) -> object:
@@ -62,10 +71,15 @@ class OpenedRun:
             self._state = _State(self.name, Run(self.path, manifest, dataset=data), found)
         return self._state
 
-    @property
-    def width(self) -> int | None:
-        """How many numbers a code has; None before the run was asked for anything."""
-        return None if self._state is None else len(self._state.reference.columns)
+    def is_prepared(self) -> bool:
+        """Whether the weights on disk can render at once."""
+        return self.prepared is not None and self.prepared.stamp == _stamp(self.path)
+
+    def prepare(self) -> None:
+        """Make ready to render with the weights on disk."""
+        state = self.state()
+        state.prepare()
+        self.prepared = state
 
     def training(self) -> bool:
         """Whether steps are still to come."""
@@ -75,10 +89,13 @@ class OpenedRun:
         """Terms over training after step `since`, as lists; None where a term has no value."""
         manifest = read_manifest(self.path)
         path = self.path / "log.csv"
-        columns = Run(self.path, manifest).log() if path.exists() else {"step": np.zeros(0), "seconds": np.zeros(0)}
-        kept = columns["step"] > since
-        plain = {name: [None if np.isnan(v) else float(v) for v in values[kept]] for name, values in columns.items()}
-        return {"columns": plain, "steps": manifest.settings["training"]["steps"], "training": self.training()}
+        try:
+            found = Run(self.path, manifest).log() if path.exists() else {"step": np.zeros(0), "seconds": np.zeros(0)}
+            kept, steps = found["step"] > since, int(manifest.settings["training"]["steps"])
+        except (ValueError, KeyError, TypeError, csv.Error):
+            raise RunError(f"{path} or the settings in run.json are damaged: restore them, or train anew") from None
+        columns = {name: [float(v) if np.isfinite(v) else None for v in own[kept]] for name, own in found.items()}
+        return {"columns": columns, "steps": steps, "training": self.training()}
 
 
 def _stamp(path: Path) -> tuple[str, int, int] | None:
@@ -100,7 +117,28 @@ class _State:
 
     @property
     def dataset(self) -> DataSet:
-        return self.run.dataset()
+        try:
+            return self.run.dataset()
+        except DataError as error:  # nothing of the run can be shown, which is more than a mistake of one request
+            raise RunError(f"the data of this run cannot be read: {error}") from None
+
+    @property
+    def system(self) -> System:
+        try:
+            return self.run.system()
+        except UnknownNameError as error:
+            raise RunError(f"this run cannot be opened: {error}") from None
+
+    def prepare(self) -> None:
+        """Make all that `render` reads, so that it may run beside the other thread."""
+        _ = self.system, self.reference, self.limits
+
+    @cached_property
+    def data_id(self) -> str:
+        """Equal for two runs when they read the same rows: a digest of some of them and of their number."""
+        rows = np.linspace(0, len(self.dataset) - 1, min(32, len(self.dataset))).astype(np.int64)
+        some = np.ascontiguousarray(self.dataset.observations(rows))
+        return hashlib.sha256(f"{len(self.dataset)} {some.shape} ".encode() + some.tobytes()).hexdigest()[:16]
 
     @cached_property
     def knobs(self) -> tuple[Knob, ...]:
@@ -122,7 +160,7 @@ class _State:
 
     def encode(self, observations: np.ndarray) -> Codes:
         """Codes of (n, *shape) observations."""
-        return self.run.system().encode(Batch.of(torch.from_numpy(np.ascontiguousarray(observations))))
+        return self.system.encode(Batch.of(torch.from_numpy(np.ascontiguousarray(observations))))
 
     def input(self, row: int) -> dict[str, Any]:
         """An observation of the data: its code and what is known of it."""
@@ -132,9 +170,11 @@ class _State:
     def coded(self, observations: np.ndarray) -> dict[str, Any]:
         """The code of one observation, knob by knob in the order of `flat`."""
         codes = self.encode(observations)
-        spread = codes.flat_spread()[0]
+        spread, code = codes.flat_spread()[0], codes.flat()[0][0]
+        if not np.isfinite(code).all():
+            raise DataError("the code of this observation is not finite: choose another")
         return {
-            "code": [float(value) for value in codes.flat()[0][0]],
+            "code": [float(value) for value in code],
             "spread": [None if np.isnan(value) else float(value) for value in spread],
         }
 
@@ -147,9 +187,14 @@ class _State:
     @cached_property
     def reference(self) -> Codes:
         """Codes of a sample of the data; a generator without a recognition program has its own draws instead."""
-        if isinstance(self.run.system(), Encodes):
-            return self.run.encode_rows(self.rows)
-        return self.run.system().draw(REFERENCE, seed=self.run.manifest.seed)
+        _ = self.dataset  # first, since its errors are told as the run's
+        if isinstance(self.system, Encodes):
+            codes = self.run.encode_rows(self.rows)
+        else:
+            codes = self.system.draw(REFERENCE, seed=self.run.manifest.seed)
+        if not np.isfinite(codes.flat()[0]).all():
+            raise RunError(f"the codes of {self.run.path} are not finite: its training diverged; train it anew")
+        return codes
 
     # What the page shows -----------------------------------------------------------------------------------------
 
@@ -173,12 +218,13 @@ class _State:
     @property
     def operations(self) -> list[str]:
         """Operations that this system can do; asked anew each time, since a user may register one at any time."""
-        return [operation.name for operation in OPERATIONS if operation.applies_to(self.run.system())]
+        return [operation.name for operation in OPERATIONS if operation.applies_to(self.system)]
 
     @cached_property
     def about(self) -> dict[str, Any]:
         """What the page needs to draw itself: blocks, knobs with their ranges, factors, operations."""
-        system, spec = self.run.system(), self.dataset.spec
+        self.prepare()
+        system, spec = self.system, self.dataset.spec
         values = self.reference.flat()[0].astype(np.float64)
         spreads = np.nan_to_num(self.reference.flat_spread().astype(np.float64))
         deviation = np.sqrt(values.var(axis=0) + np.mean(spreads**2, axis=0))
@@ -196,6 +242,7 @@ class _State:
             "shape": list(spec.shape),
             "kind": _kind(spec.shape),
             "rows": len(self.dataset),
+            "data_id": self.data_id,
             "columns": list(self.reference.columns),
             "mean": [float(each) for each in mean],
             "deviation": [float(each) for each in deviation],
@@ -237,7 +284,7 @@ class _State:
         """(D, K) shares of each factor's entropy that each knob knows, and DCI importances where they were scored."""
         factors = self.dataset.factors
         known = None if factors is None else factors.take(self.rows)
-        if not isinstance(self.run.system(), Encodes):
+        if not isinstance(self.system, Encodes):
             known = None
         scores = self.scores() or {}
         found = importances(self.reference, scores)
@@ -253,7 +300,7 @@ class _State:
     def points(self) -> dict[str, Any]:
         """Codes and factors of the reference, for scatters."""
         factors = self.dataset.factors
-        encodes = isinstance(self.run.system(), Encodes)
+        encodes = isinstance(self.system, Encodes)
         values = self.reference.flat()[0]
         return {
             "rows": self.rows.tolist() if encodes else [],
@@ -303,16 +350,16 @@ class _State:
 
     def render(self, codes: np.ndarray) -> list[bytes]:
         """A PNG of each of (n, D) codes."""
-        if not isinstance(self.run.system(), Decodes):
+        if not isinstance(self.system, Decodes):
             raise UnweaveError(f"{self.run.manifest.system} cannot make observations from codes")
-        return self.files(self.run.system().render(self.reference.unflat(codes)))
+        return self.files(self.system.render(self.reference.unflat(codes)))
 
     def thumbnails(self, rows: list[int]) -> list[bytes]:
         return self.files(self.dataset.observations(self.check_rows(rows)))
 
     def draw(self, seed: int) -> list[float]:
         """A code drawn from the prior."""
-        codes = self.run.system().draw(1, seed)
+        codes = self.system.draw(1, seed)
         return [float(value) for value in codes.flat()[0][0]]
 
     # Operations --------------------------------------------------------------------------------------------------
@@ -321,14 +368,15 @@ class _State:
         """What an operation shows; the last few results are kept, since a result is asked for as JSON, PNG and GIF."""
         key = json.dumps([operation.name, rows, params.to_dict()], sort_keys=True)
         if key not in self._results:
-            self._results[key] = operation(self.run.system(), self._inputs(operation, rows), params)
-            while len(self._results) > KEPT_RESULTS:
+            with at_most_pictures(MOST_PICTURES):
+                self._results[key] = operation(self.system, self._inputs(operation, rows), params)
+            while len(self._results) > 1 and sum(each.images.nbytes for each in self._results.values()) > KEPT_BYTES:
                 self._results.popitem(last=False)
         self._results.move_to_end(key)
         return self._results[key]
 
     def _inputs(self, operation: Operation, rows: list[int] | None) -> Inputs:
-        if not isinstance(self.run.system(), Encodes):
+        if not isinstance(self.system, Encodes):
             chosen = np.arange(operation.default_inputs) if rows is None else self.check_rows(rows)
             codes = self.reference.take(np.arange(len(chosen)))
             return Inputs(self.dataset.observations(chosen), codes, self.reference, chosen)

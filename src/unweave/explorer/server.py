@@ -1,12 +1,14 @@
 """The explorer's server: what a page may ask, answered from runs, and its OpenAPI description.
 
-Requests name runs, rows and operations, never paths. Everything on tensors runs in one thread (`_Desk.do`), so the page
-stays answerable while a batch is rendered. A user's mistake is a 4xx with one sentence, which the page shows as it is.
+Requests name runs, rows and operations, never paths. Nothing heavy runs in the event loop: there is one thread for what
+is asked of runs (`_Desk.do`), one for the pictures of sliders, which need not wait behind it, and one that draws files.
+A user's mistake is a 4xx with one sentence, which the page shows as it is.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import json
 import secrets
@@ -14,8 +16,8 @@ import socket
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
-from urllib.parse import urlencode
+from typing import Annotated, Any
+from urllib.parse import quote, urlencode
 
 import numpy as np
 import pydantic
@@ -37,14 +39,25 @@ STATIC = Path(__file__).parent / "static"
 TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 MOST_CODES = 512
 """Codes of one request for pictures."""
+MOST_WAITING = 64
+"""Requests that wait for the thread that works on runs."""
+MOST_JSON = 4_000_000
+"""Bytes of a body of JSON."""
 START, COUNT, SEED = Whole("start", 0), Whole("count", 24, 1, 200), Whole("seed")
 ROW, SINCE = Whole("row"), Whole("since", -1, -1)
+
+
+def _not_too_many(codes: Any) -> Any:
+    """Told before each of them is looked at."""
+    if isinstance(codes, list) and not 1 <= len(codes) <= MOST_CODES:
+        raise ConfigError(f"{len(codes)} codes in one request: send 1 to {MOST_CODES}")
+    return codes
 
 
 class DecodeRequest(Config):
     """Codes to make pictures of."""
 
-    codes: list[list[float]]
+    codes: Annotated[list[list[float]], pydantic.BeforeValidator(_not_too_many)]
     """(n, D) codes, columns as in `about.columns`."""
     view: str | None = None
     """Which picture on which page they are for: a later request for it takes the place of one that still waits."""
@@ -60,13 +73,17 @@ class OperateRequest(Config):
 
 
 class _Desk:
-    """The runs of the page, and the one thread that works on them."""
+    """The runs of the page, and the threads that work on them."""
 
     def __init__(self, runs: Sequence[OpenedRun]):
         self.runs = {run.name: run for run in runs}
-        self.executor = ThreadPoolExecutor(1, thread_name_prefix="unweave-explorer")
+        self.executor = ThreadPoolExecutor(1, thread_name_prefix="unweave-runs")
+        self.sliders = ThreadPoolExecutor(1, thread_name_prefix="unweave-sliders")
+        # One: the library that draws figures is not made for several threads.
+        self.pencil = ThreadPoolExecutor(1, thread_name_prefix="unweave-files")
+        self.waiting = 0
         self.decoders = {
-            run.name: Decoder(functools.partial(self._render, run), self.executor, functools.partial(_stamp_of, run))
+            run.name: Decoder(functools.partial(_render, run), self.sliders, functools.partial(_stamp_of, run))
             for run in runs
         }
 
@@ -79,19 +96,40 @@ class _Desk:
     def warm(self) -> None:
         """Open the run that the page opens first, while the browser still starts; the page hears what goes wrong."""
         first = next(iter(self.runs.values()))
-        self.executor.submit(lambda: first.state().about)
+        self.executor.submit(first.prepare)
 
     async def do(self, run: OpenedRun, work: Callable[[_State], Any]) -> Any:
-        """What a function makes of a run's present state, in the thread for tensors."""
-        return await asyncio.get_running_loop().run_in_executor(self.executor, lambda: work(run.state()))
+        """What a function makes of a run's present state, in the thread for that."""
+        return await self._queued(lambda: work(run.state()))
 
-    @staticmethod
-    def _render(run: OpenedRun, codes: np.ndarray) -> list[bytes]:
-        return run.state().render(codes)
+    async def prepared(self, run: OpenedRun) -> _State:
+        """The run's present state, ready to render; that takes a while only when its weights are new."""
+        if not run.is_prepared():
+            await self._queued(run.prepare)
+        assert run.prepared is not None
+        return run.prepared
+
+    async def _queued(self, work: Callable[[], Any]) -> Any:
+        if self.waiting >= MOST_WAITING:
+            raise BusyError(f"{MOST_WAITING} requests wait already: try again in a moment")
+        self.waiting += 1
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self.executor, work)
+        finally:
+            self.waiting -= 1
+
+    async def draw(self, work: Callable[[], bytes]) -> bytes:
+        """A file."""
+        return await asyncio.get_running_loop().run_in_executor(self.pencil, work)
+
+
+def _render(run: OpenedRun, codes: np.ndarray) -> list[bytes]:
+    assert run.prepared is not None
+    return run.prepared.render(codes)
 
 
 def _stamp_of(run: OpenedRun) -> object:
-    return run.stamp
+    return None if run.prepared is None else run.prepared.stamp
 
 
 # Answers -----------------------------------------------------------------------------------------------------------
@@ -106,7 +144,11 @@ def _picture(content: bytes, kind: str = "png") -> Response:
 
 
 def _download(content: bytes, name: str, media: str) -> Response:
-    headers = {"Content-Disposition": f'attachment; filename="{name}"', "Cache-Control": "no-store"}
+    plain = (
+        name.encode("ascii", "replace").decode().replace("?", "_")
+    )  # beside it as it is, for browsers that read that
+    named = f"attachment; filename=\"{plain}\"; filename*=UTF-8''{quote(name)}"
+    headers = {"Content-Disposition": named, "Cache-Control": "no-store"}
     return Response(content, media_type=media, headers=headers)
 
 
@@ -142,12 +184,18 @@ def _guarded(handler: Handler) -> Handler:
 
 
 async def _body(request: Request, cls: type[Config]) -> Any:
+    content = await request.body()
+    if len(content) > MOST_JSON:
+        raise TooLargeError
     try:
-        given = json.loads(await request.body())
+        given = await asyncio.to_thread(json.loads, content)
     except (ValueError, RecursionError):
         raise ConfigError("the body of the request is no JSON") from None
     if not isinstance(given, dict):
         raise ConfigError("the body of the request is a JSON object")
+    unknown = next((name for name in given if name not in cls.model_fields), None)
+    if unknown is not None:
+        raise unknown_name("setting", unknown, cls.model_fields)
     return cls(**given)
 
 
@@ -224,9 +272,8 @@ def _routes(desk: _Desk) -> list[Route]:
         """PNG of one code; of several, one PNG after the other, each after its length in four bytes."""
         run = desk.find(request)
         asked = await _body(request, DecodeRequest)
-        # Only the first time: a slider does not wait behind what the thread for tensors does for others.
-        width = run.width or await desk.do(run, lambda state: len(state.reference.columns))
-        codes = _codes(asked.codes, width)
+        state = await desk.prepared(run)
+        codes = _codes(asked.codes, len(state.reference.columns))
         files = await desk.decoders[run.name].pictures(codes, asked.view)
         if len(files) == 1:
             return _picture(files[0])
@@ -287,15 +334,13 @@ def _routes(desk: _Desk) -> list[Route]:
         rows = forms.read_rows(given.pop("rows", None))
         params = forms.read_params(operation, given)
 
-        def work(state: _State) -> bytes:
-            shown, spec = state.operate(operation, rows, params), state.dataset.spec
-            if kind == "sheet":
-                return forms.sheet(shown, spec)
-            return forms.table(shown) if kind == "csv" else forms.picture(shown, spec, kind)
-
-        content = await desk.do(run, work)
+        shown, spec = await desk.do(run, lambda state: (state.operate(operation, rows, params), state.dataset.spec))
         if kind == "sheet":
-            return _picture(content)
+            return _picture(await desk.draw(lambda: forms.sheet(shown, spec)))
+        if kind == "csv":
+            content = await desk.draw(lambda: forms.table(shown))
+        else:
+            content = await desk.draw(lambda: forms.picture(shown, spec, kind))
         return _download(content, f"{run.name}-{operation.name}.{kind}", FILES[kind])
 
     async def described(request: Request) -> Response:
@@ -334,8 +379,6 @@ def _query(operation: Any, rows: list[int] | None, params: Config) -> dict[str, 
 
 def _codes(given: list[list[float]], columns: int) -> np.ndarray:
     """(n, D) from what a page sent."""
-    if not 1 <= len(given) <= MOST_CODES:
-        raise ConfigError(f"{len(given)} codes in one request: send 1 to {MOST_CODES}")
     lengths = {len(code) for code in given}
     if lengths != {columns}:
         wrong = next(length for length in lengths if length != columns)
@@ -414,13 +457,11 @@ def serve(
 
     if host not in LOOPBACK and token is None:
         token = secrets.token_urlsafe(24)
-    listener = _listen(host, port)
     desk = _Desk(_named(paths))
-    shown = host if ":" not in host else f"[{host}]"
-    address = f"http://{shown}:{listener.getsockname()[1]}/" + (f"?token={token}" if token else "")
-    config = uvicorn.Config(
-        _app(desk, token), log_level="warning", access_log=False, lifespan="off", server_header=False
-    )
+    app = _app(desk, token)
+    listener = _listen(host, port)
+    address = f"http://{_reached(host, listener)}:{listener.getsockname()[1]}/" + (f"?token={token}" if token else "")
+    config = uvicorn.Config(app, log_level="warning", access_log=False, lifespan="off", server_header=False)
     server = uvicorn.Server(config)
     desk.warm()
 
@@ -447,3 +488,17 @@ def _listen(host: str, port: int) -> socket.socket:
             f"cannot serve at {host}:{port}: {error.strerror or error}; choose another --port or --host"
         ) from None
     return listener
+
+
+def _reached(host: str, listener: socket.socket) -> str:
+    """The host of the address to open: on all interfaces this machine's own, which others can open as well."""
+    bound = listener.getsockname()[0]
+    if bound in ("0.0.0.0", "::"):
+        try:
+            with socket.socket(listener.family, socket.SOCK_DGRAM) as probe:
+                # A datagram socket that connects sends nothing: it only finds the interface that would be used.
+                probe.connect(("192.0.2.1" if bound == "0.0.0.0" else "2001:db8::1", 9))
+                host = probe.getsockname()[0]
+        except OSError:  # no network, or none of this family
+            host = socket.gethostname()
+    return f"[{host}]" if ":" in host else host

@@ -34,7 +34,8 @@ def observation(content: bytes, spec: DataSpec) -> np.ndarray:
         raise DataError(f"the image has {len(content):,} bytes: at most {MOST_BYTES:,} are read")
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("error")  # Pillow warns of bombs below the size at which it refuses
+            warnings.simplefilter("ignore")  # of odd metadata
+            warnings.simplefilter("error", Image.DecompressionBombWarning)  # below the size at which Pillow refuses
             image = Image.open(io.BytesIO(content), formats=FORMATS)
             if image.width * image.height > MOST_PIXELS:
                 raise DataError(
@@ -43,13 +44,25 @@ def observation(content: bytes, spec: DataSpec) -> np.ndarray:
             image.load()
     except DataError:
         raise
+    except (Image.DecompressionBombWarning, Image.DecompressionBombError):  # before the size can be asked for
+        raise DataError(f"the image has more than {MOST_PIXELS:,} pixels, the most that are read; shrink it") from None
     except Exception:  # the ways in which a damaged file fails are many
         raise DataError(f"this is no image that can be read: give one of {', '.join(FORMATS)}") from None
-    fitted = ImageOps.fit(_flat(image, "L" if channels == 1 else "RGB"), (width, height))
+    fitted = ImageOps.fit(_flat(_upright(image), "L" if channels == 1 else "RGB"), (width, height))
     pixels = np.asarray(fitted, dtype=np.float32).reshape(height, width, channels) / np.float32(255)
     if spec.values == "binary":
         pixels = (pixels >= 0.5).astype(np.float32)
     return np.ascontiguousarray(np.moveaxis(pixels, -1, 0))[None]
+
+
+def _upright(image: Any) -> Any:
+    """The image as viewers show it: cameras store it as the sensor lay, and beside it how to turn it."""
+    from PIL import ImageOps
+
+    try:
+        return ImageOps.exif_transpose(image)
+    except Exception:  # damaged metadata are no reason to refuse the picture
+        return image
 
 
 def _flat(image: Any, mode: str) -> Any:

@@ -9,7 +9,9 @@ knob knows its columns there.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -18,7 +20,7 @@ import pydantic
 
 from unweave.core.block import Block
 from unweave.core.codes import Codes
-from unweave.core.errors import unknown_name
+from unweave.core.errors import ConfigError, unknown_name
 
 
 @dataclass(frozen=True)
@@ -116,6 +118,19 @@ Names = Annotated[tuple[str, ...], pydantic.BeforeValidator(_split)]
 """Names of blocks and columns: a tuple, or one text with commas between them."""
 
 
+_MOST: ContextVar[int | None] = ContextVar("most pictures of a grid", default=None)
+
+
+@contextmanager
+def at_most_pictures(most: int) -> Iterator[None]:
+    """While it lasts a grid of more pictures is refused before any is made; a server limits what a page can ask for."""
+    token = _MOST.set(most)
+    try:
+        yield
+    finally:
+        _MOST.reset(token)
+
+
 def render_grid(system: Any, codes: Codes, cells: np.ndarray, at_once: int = 256) -> np.ndarray:
     """(R, K, *shape) observations of a grid of codes; NaN where a cell of the grid is empty.
 
@@ -124,6 +139,11 @@ def render_grid(system: Any, codes: Codes, cells: np.ndarray, at_once: int = 256
     at_once: how many pictures are rendered together, to bound the memory; a code of T steps makes T
     """
     rows, columns, width = cells.shape
+    most = _MOST.get()
+    if most is not None and rows * columns > most:
+        raise ConfigError(
+            f"the result has {rows * columns:,} pictures, more than is shown here ({most:,}): ask for less"
+        )
     at_once = max(1, at_once // max((b.shape[t] for b in codes.blocks if (t := time_axis(b)) is not None), default=1))
     flat = cells.reshape(rows * columns, width)
     full = np.flatnonzero(~np.isnan(flat).all(axis=1)) if width else np.arange(rows * columns)

@@ -9,9 +9,10 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Generic, Literal, TypeVar
+from typing import Annotated, Any, Generic, Literal, TypeVar
 
 import numpy as np
+import pydantic
 
 from unweave.core.capabilities import Capability, capabilities
 from unweave.core.codes import Codes
@@ -20,6 +21,8 @@ from unweave.core.errors import UnweaveError
 from unweave.core.registry import Registry
 
 P = TypeVar("P", bound=Config)
+Seed = Annotated[int, pydantic.Field(ge=0, le=2**63 - 1)]
+"""Type of a parameter from which draws are made."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,7 +11,7 @@ from unweave.core.capabilities import Decodes, Encodes, Samples
 from unweave.core.config import Config
 from unweave.operations._evidence import accumulated, first_names, group_members, shared_names
 from unweave.operations._knobs import Names, find_columns, render_grid
-from unweave.operations._operation import Inputs, Shown, operation
+from unweave.operations._operation import Inputs, Seed, Shown, operation
 
 
 class GenerateParams(Config):
@@ -22,7 +22,7 @@ class GenerateParams(Config):
     or the most informative dimension when there is one block only."""
     columns: pydantic.PositiveInt = 8
     """Pictures made for each group of inputs."""
-    seed: pydantic.NonNegativeInt = 0
+    seed: Seed = 0
     """Seed of the draws: the same seed gives the same pictures."""
 
 

@@ -10,7 +10,7 @@ import pydantic
 from unweave.core.capabilities import Decodes, Samples
 from unweave.core.config import Config
 from unweave.operations._knobs import Names, find_knobs, render_grid
-from unweave.operations._operation import Inputs, Shown, operation
+from unweave.operations._operation import Inputs, Seed, Shown, operation
 
 
 class SampleParams(Config):
@@ -20,7 +20,7 @@ class SampleParams(Config):
     """Rows of the grid."""
     columns: pydantic.PositiveInt = 8
     """Columns of the grid."""
-    seed: pydantic.NonNegativeInt = 0
+    seed: Seed = 0
     """Seed of the draws: the same seed gives the same pictures."""
     fix: Names = ()
     """Blocks or dimensions with one value per row; a category takes its values in turn. Empty: every picture is a
