@@ -198,17 +198,14 @@ def report(run: Path) -> None:
 @click.argument("runs", nargs=-1, type=click.Path(path_type=Path))
 @click.option("--host", default="127.0.0.1", show_default=True, help="Interface; any but the loopback needs a token.")
 @click.option("--port", default=0, type=click.IntRange(0, 65535), help="Port [a free one].")
-@click.option("--token", help="What others must know to open it [made and shown when --host is not the loopback].")
+@click.option(
+    "--token",
+    help="What others must know to open it: at least 8 letters, digits, - or _ "
+    "[made and shown when --host is not the loopback].",
+)
 @click.option("--no-browser", is_flag=True, help="Only print the address.")
 def explore(runs: tuple[Path, ...], host: str, port: int, token: str | None, no_browser: bool) -> None:
     """Open RUNS in a browser: sliders, swaps, heat maps, scores, training curves. Without RUNS, the ones that ship."""
-    from unweave.explorer import serve
-    from unweave.explorer.pretrained import pretrained_runs
-    from unweave.runs.manifest import read_manifest
-
-    paths = list(runs) or pretrained_runs()
-    for path in paths:
-        read_manifest(path)
 
     def ready(address: str) -> None:
         click.echo(f"The explorer is at {address}  (Ctrl-C stops it)")
@@ -217,7 +214,17 @@ def explore(runs: tuple[Path, ...], host: str, port: int, token: str | None, no_
 
             webbrowser.open(address)
 
-    serve(paths, host=host, port=port, token=token, ready=ready)
+    try:
+        from unweave.explorer import serve
+        from unweave.explorer.pretrained import pretrained_runs
+        from unweave.runs.manifest import read_manifest
+
+        paths = list(runs) or pretrained_runs()
+        for path in paths:
+            read_manifest(path)
+        serve(paths, host=host, port=port, token=token, ready=ready)
+    except KeyboardInterrupt:  # how a server ends: nothing is lost that another command would go on with
+        click.echo("stopped")
 
 
 @cli.command(short_help="BibTeX of a run, system, data set or score.")
