@@ -1,10 +1,17 @@
 """Compare: two runs under the same input and slider."""
 
+import io
+import shutil
+
 import numpy as np
 import pytest
-from browser import link, ready, same, seen, until, wait_address, wait_picture
+from browser import Expected, address_of, link, ready, same, seen, until, wait_address, wait_picture
+from PIL import Image
+
+from unweave.runs import train
 
 ROW = 17
+SMALL = {"nets.hidden": [16], "training.steps": 20, "training.batch_size": 16}
 
 
 def partner(first, name, second):
@@ -67,20 +74,61 @@ def test_a_draw_moves_the_other_run_too(visit, hf, plain):
     ready(page)
     wait_picture(page, "#other-edited-picture", plain.picture(plain.code(ROW)))
     page.locator("#random").click()
-    until(
-        lambda: not same(seen(page, "#other-edited-picture"), plain.picture(plain.code(ROW)), by=0),
-        "the other run is drawn as well",
-        page,
-    )
+    seed = until(lambda: address_of(page).get("seed"), "the address holds a seed", page)
+    drawn, expected = hf.state.draw(int(seed)), plain.code(ROW)
+    for knob in hf.about["knobs"]:
+        if knob["kind"] == "real":  # `plain` has no category: nothing of it is carried over
+            twin, carried = partner(hf, knob["name"], plain)
+            expected = plain.turned(expected, twin, carried(drawn[knob["columns"][0]]))
+    wait_picture(page, "#other-edited-picture", plain.picture(expected))
 
 
 @pytest.mark.slow
-def test_runs_that_do_not_read_the_same_input_say_so(visit, hf):
-    visit.expected.append("400")
-    page = visit(link(run="hf", row=1500, vs="clips"))
+def test_a_draw_is_carried_to_a_like_run_with_all_its_shares(visit, serve, hf, tmp_path):
+    twin = Expected(shutil.copytree(hf.path, tmp_path / "twin"))
+    page = visit(serve(hf.path, twin.path).address + link(run="hf", row=ROW, vs="twin", seed=3))
     ready(page)
-    page.get_by_text("there is no row 1500").wait_for()
-    wait_picture(page, "#edited-picture", hf.picture(hf.code(1500)))
+    drawn = hf.picture(hf.state.draw(3))
+    wait_picture(page, "#edited-picture", drawn)
+    wait_picture(page, "#other-edited-picture", drawn)
+
+
+@pytest.fixture(scope="module")
+def negatives(tmp_path_factory, hf):
+    """A run on images of the same shape that are others: the digits in negative."""
+    folder = tmp_path_factory.mktemp("negatives")
+    np.save(folder / "negatives.npy", 1 - hf.state.dataset.observations(np.arange(200)))
+    train("betavae", folder / "negatives.npy", settings=SMALL, run=folder / "run", progress=False, threads=1)
+    return Expected(folder / "run")
+
+
+@pytest.mark.slow
+def test_runs_that_do_not_read_the_same_input_say_so(visit, serve, hf, clips, negatives):
+    server = serve(hf.path, clips.path, negatives.path)
+    for name, data in (("clips", "moving_digits, not digits"), ("run", "array, not digits")):
+        page = visit(server.address + link(run="hf", row=5, vs=name))  # each of them has a row 5
+        ready(page)
+        page.get_by_text(f"{name} reads other data").wait_for()
+        assert data in page.locator(".other-side .note").inner_text()
+        assert page.locator("#other-input-picture").is_hidden()
+        wait_picture(page, "#edited-picture", hf.picture(hf.code(5)))
+    page.locator("#random").click()
+    seed = until(lambda: address_of(page).get("seed"), "the address holds a seed", page)
+    wait_picture(page, "#edited-picture", hf.picture(hf.state.draw(int(seed))))
+    assert page.locator("#other-input-picture").is_hidden()
+
+
+@pytest.mark.slow
+def test_an_own_image_is_the_same_for_runs_on_different_data(visit, serve, hf, negatives):
+    page = visit(serve(hf.path, negatives.path).address + link(run="hf", row=5, vs="run"))
+    ready(page)
+    memory = io.BytesIO()
+    Image.fromarray(np.random.default_rng(0).integers(0, 256, (8, 8), dtype=np.uint8)).save(memory, "PNG")
+    own = {"name": "own.png", "mimeType": "image/png", "buffer": memory.getvalue()}
+    page.locator("[data-testid=own-image]").set_input_files(own)
+    page.locator("#other-input-picture").wait_for(state="visible")
+    until(lambda: same(seen(page, "#other-input-picture"), seen(page, "#input-picture"), by=0), "one image", page)
+    assert page.locator(".other-side .note").inner_text() == ""
 
 
 @pytest.mark.slow

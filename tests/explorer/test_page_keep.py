@@ -11,6 +11,7 @@ from PIL import Image
 
 import unweave
 from unweave.cli import main
+from unweave.operations import Shown, save_png
 from unweave.operations._pictures import as_pictures
 
 ROW = 17
@@ -40,6 +41,28 @@ def saved(page, kind):
     with page.expect_download() as found:
         page.locator(f".view:visible [data-testid=keep-{kind}]").first.click()
     return found.value.path().read_bytes(), found.value.suggested_filename
+
+
+def pixels(content):
+    with Image.open(io.BytesIO(content)) as image:
+        return np.asarray(image.convert("RGB")).astype(int)
+
+
+def sheet(expected, row, code, title, folder):
+    """The pixels of a PNG with an input, its reconstruction and the picture of a code, made without the operation."""
+    rendered = [
+        expected.state.run.system().render(expected.state.reference.unflat(np.asarray(each, np.float32)[None]))[0]
+        for each in (expected.code(row), code)
+    ]
+    images = np.stack([expected.state.dataset.observations([row])[0], *rendered])[None]
+    shown = Shown(title, images, (f"#{row}",), ("input", "reconstruction", "edited"))
+    return pixels(save_png(shown, folder / "sheet.png", expected.state.dataset.spec).read_bytes())
+
+
+def made_by(line, expected):
+    """The third picture that a line of Python makes."""
+    result = eval(line, {"unweave": unweave})
+    return as_pictures(result.images, expected.state.dataset.spec).grid[0, 2]
 
 
 def lines_of(page):
@@ -84,7 +107,7 @@ def test_an_address_typed_by_hand_is_followed(page, hf):
     assert category in address_of(page)["set"]
 
 
-def test_files_of_what_is_seen(page, hf):
+def test_files_of_what_is_seen(page, hf, tmp_path):
     content, name = saved(page, "csv")
     assert name == f"hf-{ROW}.csv"
     table = list(csv.DictReader(io.StringIO(content.decode())))
@@ -93,10 +116,17 @@ def test_files_of_what_is_seen(page, hf):
     np.testing.assert_allclose([float(line["yours"]) for line in table], edited(hf), rtol=1e-6)
     content, name = saved(page, "png")
     assert name == f"hf-{ROW}.png"
-    with Image.open(io.BytesIO(content)) as image:
-        drawn = np.asarray(image.convert("L"))
-    assert min(drawn.shape) > 40
-    assert len(np.unique(drawn)) > 10
+    title = "Edit: " + ", ".join(f"{name}={value}" for name, value in zip(edits(hf), (4, 1.25), strict=True))
+    assert same(pixels(content), sheet(hf, ROW, edited(hf), title, tmp_path))
+
+
+@pytest.mark.slow
+def test_the_gif_is_that_of_the_input_and_waits_while_its_code_is_changed(page, hf):
+    gif = page.locator(".view:visible [data-testid=keep-gif]")
+    assert gif.is_disabled()
+    assert "Reset first" in gif.get_attribute("title")
+    page.locator("#reset").click()
+    until(gif.is_enabled, "the GIF can be made", page)
     content, name = saved(page, "gif")
     assert name == f"hf-{ROW}.gif"
     with Image.open(io.BytesIO(content)) as image:
@@ -104,10 +134,52 @@ def test_files_of_what_is_seen(page, hf):
 
 
 def test_the_python_line_makes_the_same_picture(page, hf):
-    line = lines_of(page)["Python"]
-    result = eval(line, {"unweave": unweave})
-    picture = as_pictures(result.images, hf.state.dataset.spec).grid[0, 2]
-    assert same(seen(page, "#edited-picture"), picture)
+    assert same(seen(page, "#edited-picture"), made_by(lines_of(page)["Python"], hf))
+
+
+def soft_seed(expected, name):
+    """A seed whose draw no single value of a knob makes: a mixed category, or values that change over time."""
+    columns = expected.knob(name)["columns"]
+    return next(
+        seed
+        for seed in range(100)
+        if np.ptp(drawn := np.take(expected.state.draw(seed), columns)) > 0.3 and np.abs(drawn - 1).min() > 0.2
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("run", ["hf", "clips"])
+def test_a_draw_and_what_is_turned_after_it_are_kept_as_seen(run, request, visit, tmp_path):
+    expected = request.getfixturevalue(run)
+    knobs = expected.about["knobs"]
+    seed = soft_seed(expected, next(knob["name"] for knob in knobs if len(knob["columns"]) > 1))
+    turned = [knob["name"] for knob in expected.by_information() if knob["kind"] == "real"][-1]
+    page = visit(link(run=run, row=ROW))
+    ready(page)
+    page.evaluate("seed => { Math.random = () => (seed + 0.5) / 1e6; }", seed)
+    page.locator("#random").click()
+    wait_address(page, seed=str(seed))
+    drawn = np.asarray(expected.state.draw(seed))
+    wait_picture(page, "#edited-picture", expected.picture(drawn))
+    assert same(made_by(lines_of(page)["Python"], expected), seen(page, "#edited-picture"))
+    sheets = sheet(expected, ROW, drawn, f"Edit of draw {seed}: nothing is set", tmp_path)
+    assert same(pixels(saved(page, "png")[0]), sheets)
+    page.goto(page.url + f"&set={turned}:1.5")
+    wait_picture(page, "#edited-picture", expected.picture(expected.turned(drawn, turned, 1.5)))
+    line = until(lambda: f"set='{turned}=1.5'" in (found := lines_of(page)["Python"]) and found, "its line", page)
+    assert same(made_by(line, expected), seen(page, "#edited-picture"))
+    assert f"--seed {seed}" in lines_of(page)["Command line"]
+
+
+@pytest.mark.slow
+def test_of_an_own_image_no_line_is_shown_that_makes_something_else(page):
+    memory = io.BytesIO()
+    Image.fromarray(np.random.default_rng(0).integers(0, 256, (20, 20), dtype=np.uint8)).save(memory, "PNG")
+    own = {"name": "own.png", "mimeType": "image/png", "buffer": memory.getvalue()}
+    lines_of(page)
+    page.locator("[data-testid=own-image]").set_input_files(own)
+    page.get_by_text("No command makes the same pictures").wait_for()
+    assert page.locator(".view:visible .code-line").count() == 0
 
 
 @pytest.mark.slow

@@ -23,13 +23,14 @@ def pictured(expected, content):
     return expected.grid(observed[None])[0, 0], np.asarray(expected.state.coded(observed)["code"])
 
 
-def drop(page, content):
-    """Drop a file on the zone for own images."""
-    page.locator("[data-testid=drop-zone]").evaluate(
+def drop(page, content, where="[data-testid=drop-zone]"):
+    """Drop a file on the zone for own images, or elsewhere; whether the browser was kept from opening it instead."""
+    return page.locator(where).first.evaluate(
         """(zone, bytes) => {
             const files = new DataTransfer();
             files.items.add(new File([new Uint8Array(bytes)], "own.png", { type: "image/png" }));
-            zone.dispatchEvent(new DragEvent("drop", { dataTransfer: files, bubbles: true, cancelable: true }));
+            const event = (kind) => new DragEvent(kind, { dataTransfer: files, bubbles: true, cancelable: true });
+            return !zone.dispatchEvent(event("dragover")) && !zone.dispatchEvent(event("drop"));
         }""",
         list(content),
     )
@@ -118,6 +119,25 @@ def test_an_own_image_by_the_file_dialog_and_by_dropping(visit, hf):
 
 
 @pytest.mark.slow
+def test_a_file_dropped_beside_the_zone_does_not_end_the_page(visit, hf, clips):
+    page = visit(link(run="hf", row=17))
+    ready(page)
+    assert drop(page, own_image(), "#input-picture")
+    wait_picture(page, "#input-picture", pictured(hf, own_image())[0], by=0)
+    assert drop(page, own_image(1), "h1, header")
+    wait_picture(page, "#input-picture", pictured(hf, own_image(1))[0], by=0)
+    page = visit(link(run="clips", row=17))
+    ready(page)
+    assert drop(page, own_image(), "#input-picture")  # clips are not read from files
+    page.get_by_role("tab", name="Training").click()
+    page.wait_for_selector(".chart")
+    assert drop(page, own_image(), ".chart")
+    page.get_by_role("tab", name="Explore").click()
+    wait_picture(page, "#input-picture", clips.row(17), by=0)
+    assert "own" not in address_of(page)
+
+
+@pytest.mark.slow
 def test_what_is_no_image_is_told_of_and_the_input_stays(visit, hf):
     visit.expected.append("400")
     page = visit(link(run="hf", row=17))
@@ -134,6 +154,11 @@ def test_more_inputs_come_and_none_twice(visit, clips):
     before = page.locator(".thumb").count()
     page.locator("[data-testid=more-rows]").click()
     until(lambda: page.locator(".thumb").count() == 2 * before, "as many inputs again", page)
+    page.locator("[data-testid=more-rows]").evaluate("node => { node.click(); node.click(); }")
+    until(lambda: page.locator(".thumb").count() == 4 * before, "two clicks in a row bring twice as many", page)
+    rows = [thumb.get_attribute("data-row") for thumb in page.locator(".thumb").all()]
+    assert len(set(rows)) == len(rows)
+    assert page.locator("[data-testid=more-rows]").is_visible()
     few = visit(link(run="clips"))
     ready(few)
     rows = [thumb.get_attribute("data-row") for thumb in few.locator(".thumb").all()]

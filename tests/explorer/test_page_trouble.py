@@ -5,8 +5,13 @@ import shutil
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+import numpy as np
 import pytest
 from browser import Visit, link, ready, same, seen, until, wait_address, wait_picture
+
+from unweave.runs import train
+
+SMALL = {"nets.hidden": [16], "training.steps": 20, "training.batch_size": 16}
 
 
 def move(page, expected):
@@ -97,6 +102,70 @@ def test_a_run_that_cannot_be_opened_leaves_nothing_of_the_one_before(visit, ser
     page.get_by_role("button", name="Retry").click()
     wait_picture(page, "#input-picture", plain.row(17), by=0)
     page.locator("#banner").wait_for(state="hidden")
+
+
+@pytest.mark.slow
+def test_a_run_whose_data_are_gone_says_so_until_they_are_back(visit, serve, tmp_path):
+    visit.expected += ["400", "410"]
+    data = tmp_path / "own.npy"
+    np.save(data, np.random.default_rng(0).random((60, 1, 8, 8), dtype=np.float32))
+    train("betavae", data, settings=SMALL, run=tmp_path / "run", progress=False, threads=1)
+    data.rename(tmp_path / "away.npy")
+    page = visit(serve(tmp_path / "run").address)
+    assert "own.npy" in message(page)
+    page.wait_for_timeout(7500)  # longer than a short message stays
+    assert "own.npy" in message(page)
+    (tmp_path / "away.npy").rename(data)
+    page.get_by_role("button", name="Retry").click()
+    ready(page)
+    assert page.locator("#banner").is_hidden()
+
+
+@pytest.mark.slow
+def test_a_run_of_an_unknown_system_says_so(visit, alone):
+    visit.expected += ["404", "410"]
+    server, run = alone
+    manifest = json.loads((run / "run.json").read_text())
+    (run / "run.json").write_text(json.dumps({**manifest, "system": "nowhere"}))
+    page = visit(server.address)
+    assert "nowhere" in message(page)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("status", [400, 404, 410])
+def test_a_run_that_does_not_open_is_told_of_whatever_the_status(visit, status):
+    visit.expected.append(str(status))
+    visit.expected.append("404")  # a picture that is opened by itself has no icon
+    page = visit("icon.svg")
+    page.route("**/api/runs/hf", lambda route: route.fulfill(status=status, json={"error": "a sentence"}))
+    page.goto(visit.address + link(run="hf"))
+    assert message(page) == "a sentence"
+    page.unroute("**/api/runs/hf")
+    page.locator("#banner").wait_for(state="hidden")  # it is looked at again by itself
+    ready(page)
+
+
+@pytest.mark.slow
+def test_a_training_run_that_is_deleted_is_missed_without_a_move(visit, alone, tmp_path):
+    visit.expected.append("410")
+    server, run = alone
+    page = visit("icon.svg")
+    visit.expected.append("404")  # a picture that is opened by itself has no icon
+
+    def as_training(route):
+        answer = route.fetch()
+        if answer.status == 200:
+            route.fulfill(response=answer, json={**answer.json(), "training": True})
+        else:
+            route.fulfill(response=answer)
+
+    page.route("**/api/runs/alone", as_training)
+    page.goto(server.address + link(row=17))
+    ready(page)
+    shutil.move(run, tmp_path / "away")
+    assert str(run) in message(page)
+    shutil.move(tmp_path / "away", run)
+    page.locator("#banner").wait_for(state="hidden")  # and found again
 
 
 BAD = [

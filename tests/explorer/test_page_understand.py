@@ -169,6 +169,26 @@ def test_terms_over_training(visit, hf):
 
 
 @pytest.mark.slow
+def test_answers_that_overlap_bring_each_step_once(visit, hf):
+    visit.expected.append("404")  # a picture that is opened by itself has no icon
+    page = visit("icon.svg")
+    held = []
+    page.route("**/api/runs/hf/log?*", lambda route: held.append(route))
+    page.goto(visit.address + link("training", run="hf"))
+    until(lambda: len(held) == 1, "the view asks for the terms", page)
+    page.evaluate("location.hash = '#training?run=hf&whole=1'")
+    until(lambda: len(held) == 2, "and again before it has them", page)
+    for route in held:
+        route.continue_()
+        page.wait_for_timeout(300)
+    page.wait_for_selector(".chart")
+    with page.expect_download() as found:
+        page.locator(".view:visible [data-testid=keep-csv]").click()
+    lines = found.value.path().read_text().splitlines()
+    assert [float(line.split(",")[0]) for line in lines[1:]] == hf.state.run.log()["step"].tolist()
+
+
+@pytest.mark.slow
 def test_a_run_that_trains_is_followed_live(visit, serve, tmp_path):
     command = [sys.executable, "-m", "unweave", "train", "vae", "--data", "digits", "--run", str(tmp_path / "live")]
     settings = ["--set", "training.steps=60000", "--set", "training.batch_size=16", "--set", "nets.hidden=[8]"]

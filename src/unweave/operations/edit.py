@@ -1,4 +1,4 @@
-"""Edit: chosen dimensions set to chosen values, all else as it is."""
+"""Edit: chosen dimensions set to chosen values, all else as in the input's code or in a draw from the prior."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pydantic
 
-from unweave.core.capabilities import Decodes, Encodes
+from unweave.core.capabilities import Decodes, Encodes, Samples
 from unweave.core.config import Config
-from unweave.core.errors import ConfigError
+from unweave.core.errors import ConfigError, UnweaveError
 from unweave.operations._knobs import Knob, find_knobs, render_grid
-from unweave.operations._operation import Inputs, Shown, operation
+from unweave.operations._operation import Inputs, Seed, Shown, operation
 
 _ONE = re.compile(r"\s*([^=]+?)\s*=\s*([^=\s]+)\s*")
 
@@ -40,11 +40,13 @@ def _number(text: str) -> float | None:
 
 
 class EditParams(Config):
-    """What is set."""
+    """What is set, and in which code."""
 
     set: str = ""
     """Dimensions with their new values, such as z[3]=1.2,digit=4: a real dimension takes any number, a category its
     number, a whole number itself. Empty: nothing changes."""
+    seed: Seed | None = None
+    """The code is drawn from the prior with this seed before anything is set. None: it is the input's own."""
 
     @pydantic.field_validator("set")
     @classmethod
@@ -57,18 +59,34 @@ def edit(system: Any, inputs: Inputs, params: EditParams) -> Shown:
     """Sets dimensions to values and shows what becomes of the inputs.
 
     Each row is an input: itself, its reconstruction, and the mean of p(x | z) with the chosen dimensions at their new
-    values and all others as they were.
+    values and all others as they were, or as in a draw from the prior when there is a seed.
     """
     codes, _ = inputs.codes.flat()
     changed = codes.astype(np.float64).copy()
+    if params.seed is not None:
+        changed[:] = _draw(system, params.seed)
     for name, value in _assignments(params.set):
         for knob in find_knobs(inputs.codes.blocks, [name]):
             changed[:, list(knob.columns)] = _value(knob, value)
     rendered = render_grid(system, inputs.codes, np.stack([codes.astype(np.float64), changed], axis=1))
     originals = np.asarray(inputs.observations, dtype=np.float32)[:, None]
-    title = f"Edit: {params.set}" if params.set else "Edit: nothing is set"
     names = tuple(f"#{row}" for row in inputs.rows)
-    return Shown(title, np.concatenate([originals, rendered], axis=1), names, ("input", "reconstruction", "edited"))
+    return Shown(
+        _title(params), np.concatenate([originals, rendered], axis=1), names, ("input", "reconstruction", "edited")
+    )
+
+
+def _draw(system: Any, seed: int) -> np.ndarray:
+    """(D,) one code of the prior: that of the explorer's Random for the same seed."""
+    if not isinstance(system, Samples):
+        raise UnweaveError("edit with a seed needs a system that samples: this one does not; leave the seed out")
+    drawn: np.ndarray = system.draw(1, seed).flat()[0][0]  # type: ignore[attr-defined]
+    return drawn
+
+
+def _title(params: EditParams) -> str:
+    what = params.set or "nothing is set"
+    return f"Edit: {what}" if params.seed is None else f"Edit of draw {params.seed}: {what}"
 
 
 def _value(knob: Knob, number: float) -> np.ndarray:

@@ -56,15 +56,19 @@ const app = {
 const views = new Map();
 let shown = null;
 let opening = false;
+/** Whether the run could not be asked when it was last looked at. */
+let lost = false;
 
 // Banner --------------------------------------------------------------------------------------------------------------
 
 function showBanner(text) {
+  if (!$("banner").hidden && $("banner-text").textContent === text) return; // it would be read aloud again
   $("banner-text").textContent = text;
   $("banner").hidden = false;
 }
 
 function hideBanner() {
+  lost = false;
   $("banner").hidden = true;
 }
 
@@ -84,7 +88,9 @@ async function open() {
     await openAbout();
   } catch (error) {
     $("run-line").replaceChildren();
-    app.fail(error);
+    // Without the run there is nothing to show: the sentence stays, whatever the server calls it.
+    if (error instanceof api.Refusal) showBanner(error.message);
+    else app.fail(error);
   }
   opening = false;
   await openView();
@@ -155,13 +161,27 @@ async function chooseRun(name) {
 async function watch() {
   if (document.hidden || opening || !app.run || (app.about && !app.about.training)) return;
   const { run } = app;
-  const found = await api.about(run).catch(() => null);
-  if (!found || run !== app.run) return;
+  let found;
+  try {
+    found = await api.about(run);
+  } catch (error) {
+    if (run === app.run && !opening) lose(error);
+    return;
+  }
+  if (run !== app.run || opening) return;
   const before = app.about;
   app.about = before && before.steps === found.steps ? Object.assign(before, { training: found.training }) : found;
   showRunLine();
-  if (!before) hideBanner();
+  if (!before || lost) hideBanner();
   if (app.about !== before) await tell("weights");
+}
+
+/** A run that trains was deleted, or the server stopped: said at once, not at the visitor's next move. */
+function lose(error) {
+  if (!(error instanceof api.Refusal)) return app.fail(error);
+  if (app.about && !error.fatal) return; // only busy
+  lost = true;
+  showBanner(error.message);
 }
 
 // Views ---------------------------------------------------------------------------------------------------------------
@@ -237,6 +257,12 @@ function toggleTheme() {
   dispatchEvent(new Event("unweave-theme"));
 }
 
+/** A file that is dropped beside the place for it must not take the page's place; text may go into fields. */
+function keepPage(event) {
+  const files = event.dataTransfer?.types.includes("Files");
+  if (files || !event.target.closest?.("input, textarea")) event.preventDefault();
+}
+
 async function restored() {
   const same = state.get("run") === app.run && state.get("vs") === app.otherRun;
   if (same && app.about) await openView();
@@ -252,6 +278,7 @@ $("theme-toggle").addEventListener("click", toggleTheme);
 $("retry").addEventListener("click", open);
 $("skip").addEventListener("click", () => $("main").focus());
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => dispatchEvent(new Event("unweave-theme")));
+for (const kind of ["dragover", "drop"]) document.addEventListener(kind, keepPage);
 state.restored(restored);
 setInterval(watch, WATCH);
 buildTabs();

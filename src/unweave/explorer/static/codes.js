@@ -116,8 +116,20 @@ export function carriedEdits(about, edits, other) {
   return found;
 }
 
-/** Every knob with its value in a code, as edits. */
-export const asEdits = (about, code) => new Map(about.knobs.map((knob) => [knob.name, valueOf(code, knob)]));
+/** The other run's code moved to where a code of this run is; knobs that have no equal there stay as they are. */
+export function carriedCode(about, code, other, otherCode) {
+  const made = [...otherCode];
+  for (const knob of about.knobs) {
+    const twin = partner(about, knob, other);
+    if (twin?.columns.length !== knob.columns.length || twin.steps !== knob.steps) continue;
+    knob.columns.forEach((column, place) => {
+      const own = { ...knob, columns: [column] };
+      const its = { ...twin, columns: [twin.columns[place]] };
+      made[its.columns[0]] = knob.kind === "simplex" ? code[column] : carried(about, own, code[column], other, its);
+    });
+  }
+  return made;
+}
 
 /** "style[3]:1.2;digit:4" from edits, and back; names that this run does not have are left out. */
 export function writeEdits(edits) {

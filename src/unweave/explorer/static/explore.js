@@ -3,7 +3,7 @@
 import * as api from "./api.js";
 import {
   active,
-  asEdits,
+  carriedCode,
   carriedEdits,
   edited,
   findKnob,
@@ -18,7 +18,7 @@ import {
 } from "./codes.js";
 import { Gallery } from "./gallery.js";
 import { currentSource, ownText } from "./inputs.js";
-import { keepBar, quoted } from "./keep.js";
+import { keepBar } from "./keep.js";
 import { KnobPanel } from "./knobs.js";
 import { Pad } from "./pad.js";
 import { button, calmMotion, csvBlob, debounced, el, relabel, say } from "./parts.js";
@@ -157,10 +157,10 @@ class Explore {
     this.showPlay();
   }
 
-  /** A code drawn from the prior when the address asks for one. */
-  draw() {
+  /** A code drawn from the prior with its seed, when the address asks for one. */
+  async draw() {
     const seed = state.whole("seed");
-    return seed === null ? null : api.draw(this.app.run, seed);
+    return seed === null ? null : { seed, code: await api.draw(this.app.run, seed) };
   }
 
   /** The pictures of the other run, under the same input. */
@@ -170,8 +170,9 @@ class Explore {
     if (!otherAbout) return;
     this.ownTitle.textContent = this.app.run;
     this.otherTitle.textContent = otherRun;
-    this.otherNote.textContent = "";
-    this.other.root.hidden = false;
+    this.otherNote.textContent = this.unlike(source);
+    this.other.root.hidden = Boolean(this.otherNote.textContent);
+    if (this.other.root.hidden) return;
     try {
       await this.other.load(otherRun, otherAbout, source);
       this.redraw();
@@ -179,6 +180,16 @@ class Explore {
       this.other.root.hidden = true;
       this.otherNote.textContent = error.message;
     }
+  }
+
+  /** Why the other run cannot be given this input, "" when it can: the same row number is not the same input. */
+  unlike(source) {
+    const { run, about, otherRun, otherAbout } = this.app;
+    if (source.own || !otherAbout.can.encode) return "";
+    if (!about.can.encode) return `${run} reads no inputs, so there is none that ${otherRun} could be given.`;
+    if (about.data_id === otherAbout.data_id) return "";
+    const names = about.data === otherAbout.data ? `both from ${about.data}, but not the same` : `${otherAbout.data}, not ${about.data}`;
+    return `${otherRun} reads other data (${names}): its row ${source.row} is not this input. Two runs on the same data can be compared, or any two under an image of your own.`;
   }
 
   /** Everything that follows from the edits, at once. */
@@ -194,14 +205,16 @@ class Explore {
     this.showPlay();
     this.showOther();
     this.keep.allow("gif", about.operations.includes("traverse") && this.side.input.row !== null);
+    this.keep.refuse("gif", this.edits.size || this.drawn ? "The GIF moves the input's own code: choose Reset first" : "");
     this.keep.changed();
   }
 
   showOther() {
     const { about, otherAbout } = this.app;
-    if (!otherAbout || this.other.about !== otherAbout || !this.other.input) return;
-    const own = this.drawn ? new Map([...asEdits(about, this.drawn), ...this.edits]) : this.edits;
-    this.other.show(edited(otherAbout, this.other.input.code, carriedEdits(about, own, otherAbout)));
+    if (!otherAbout || this.other.about !== otherAbout || !this.other.input || this.other.root.hidden) return;
+    const { code } = this.other.input;
+    const start = this.drawn ? carriedCode(about, this.drawn.code, otherAbout, code) : code;
+    this.other.show(edited(otherAbout, start, carriedEdits(about, this.edits, otherAbout)));
   }
 
   /** Whether the input on screen is one of the present run: while another is opened, its code is not yet there. */
@@ -216,7 +229,7 @@ class Explore {
   }
 
   present() {
-    return edited(this.app.about, this.drawn ?? this.side.input.code, this.edits);
+    return edited(this.app.about, this.drawn?.code ?? this.side.input.code, this.edits);
   }
 
   told() {
@@ -275,7 +288,9 @@ class Explore {
     this.stop();
     state.set({ seed: Math.floor(Math.random() * 1e6), set: null });
     return this.app.attempt(async () => {
-      this.drawn = await this.draw();
+      const drawn = await this.draw();
+      if (drawn?.seed !== state.whole("seed")) return; // it was chosen again meanwhile, or Reset was
+      this.drawn = drawn;
       this.edits.clear();
       this.kept();
     });
@@ -348,15 +363,12 @@ class Explore {
 
   /** The operation that shows the same, null when there is none: an own image has no row number. */
   operation() {
-    const { about } = this.app;
     const row = this.side.input?.row ?? null;
     if (row === null) return null;
-    const all = this.drawn ? asEdits(about, this.present()) : this.edits;
-    const set = [...all].map(([name, value]) => `${name}=${Number(value.toFixed(4))}`).join(",");
-    const can = (name) => about.operations.includes(name);
-    if (set && can("edit")) return { name: "edit", row, params: { set } };
-    if (set && can("traverse")) return { name: "traverse", row, params: { dims: this.picked() } };
-    return can("reconstruct") ? { name: "reconstruct", row, params: {} } : null;
+    const set = [...this.edits].map(([name, value]) => `${name}=${Number(value.toFixed(4))}`).join(",");
+    const params = { ...(set && { set }), ...(this.drawn && { seed: this.drawn.seed }) };
+    const name = Object.keys(params).length ? "edit" : "reconstruct";
+    return this.app.about.operations.includes(name) ? { name, row, params } : null;
   }
 
   async png() {
@@ -396,9 +408,17 @@ class Explore {
     return csvBlob([["dimension", "input", "yours"], ...rows]);
   }
 
+  /** Why no code makes these pictures: a line that makes others would be worse than none. */
+  noCode() {
+    const { can } = this.app.about;
+    const lack = can.encode ? "this system makes no pictures" : "this system reads no inputs";
+    const why = can.encode && this.side.input.row === null ? "your image is on this page only: it is not kept" : lack;
+    return `No command makes the same pictures, since ${why}. PNG keeps them, CSV their codes, and the link this view.`;
+  }
+
   async code() {
     const found = this.operation();
-    if (!found) return [["Python", `unweave.Run.open(${quoted(this.app.about.path)}).system()`]];
+    if (!found) return this.noCode();
     const { python, command } = await api.operate(this.app.run, found.name, [found.row], found.params);
     return [
       ["Python", python],

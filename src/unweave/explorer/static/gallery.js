@@ -11,7 +11,9 @@ export async function galleryRows(run, least = SOME) {
   const known = loaded.get(run) ?? { list: [], all: false };
   loaded.set(run, known);
   while (known.list.length < least && !known.all) {
-    const found = await api.rows(run, known.list.length, SOME);
+    const start = known.list.length;
+    const found = await api.rows(run, start, SOME);
+    if (known.list.length !== start) continue; // another call has brought these rows meanwhile
     const seen = new Set(known.list.map(({ row }) => row));
     const fresh = found.filter(({ row }) => !seen.has(row) && seen.add(row));
     known.list.push(...fresh);
@@ -66,17 +68,20 @@ export class Gallery {
       take(chooser.files);
       chooser.value = "";
     });
-    const over = (event, inside) => {
-      event.preventDefault();
-      zone.classList.toggle("over", inside);
-    };
-    zone.addEventListener("dragover", (event) => over(event, true));
-    zone.addEventListener("dragleave", (event) => over(event, false));
-    zone.addEventListener("drop", (event) => {
-      over(event, false);
-      take(event.dataTransfer.files);
-    });
+    this.takeDrops(zone, take);
     return zone;
+  }
+
+  /** A file may be dropped anywhere on the page while the zone is on screen: few hit a small one. */
+  takeDrops(zone, take) {
+    const isOpen = () => zone.offsetParent !== null && !zone.closest("[inert]");
+    const mark = (inside) => zone.classList.toggle("over", inside);
+    document.addEventListener("dragover", (event) => mark(isOpen() && event.dataTransfer.types.includes("Files")));
+    document.addEventListener("dragleave", (event) => event.relatedTarget || mark(false));
+    document.addEventListener("drop", (event) => {
+      mark(false);
+      if (isOpen()) take(event.dataTransfer.files);
+    });
   }
 
   async showMore() {
@@ -93,10 +98,11 @@ export class Gallery {
     }
     this.run = run;
     if (this.drop) this.drop.hidden = this.app.about.kind !== "image";
-    const rows = await galleryRows(run, this.shown);
+    const { shown } = this;
+    const rows = await galleryRows(run, shown);
     if (run !== this.app.run) return;
-    for (const each of rows.slice(this.grid.children.length, this.shown)) this.grid.append(this.thumb(each));
-    this.more.hidden = rows.length < this.shown;
+    for (const each of rows.slice(this.grid.children.length, shown)) this.grid.append(this.thumb(each));
+    this.more.hidden = rows.length < shown;
     this.settle();
     this.mark();
   }

@@ -15,14 +15,16 @@ export function fileButton(app, kind, name, make) {
   return button([icon("down"), TITLES[kind]], save, { class: "quiet", "data-testid": `keep-${kind}` });
 }
 
-/** The code that makes a thing again, with buttons to copy it: lines() gives [[title, text], ...]. */
+/** The code that makes a thing again, with buttons to copy it: lines() gives [[title, text], ...], or a sentence. */
 function codeDetails(app, lines) {
   const list = el("div", { class: "code-lines" });
   const details = el("details", { class: "code", "data-testid": "keep-code" });
   const fill = async () => {
     if (!details.open) return;
     try {
-      list.replaceChildren(...(await lines()).map(([title, text]) => codeLine(title, text)));
+      const found = await lines();
+      const nodes = typeof found === "string" ? [el("p", { class: "note" }, found)] : found.map((each) => codeLine(...each));
+      list.replaceChildren(...nodes);
     } catch (error) {
       list.replaceChildren(el("p", { class: "note" }, error.message));
     }
@@ -49,7 +51,7 @@ function codeLine(title, text) {
  * The bar of a view.
  * name:  () => how files are called, without ending
  * files: {png, gif, csv}: () => blob; those a view lacks are left out
- * code:  async () => [[title, text], ...]
+ * code:  async () => [[title, text], ...], or a sentence when no code makes the same
  */
 export function keepBar(app, { name, files = {}, code }) {
   const link = () => {
@@ -68,7 +70,11 @@ export function keepBar(app, { name, files = {}, code }) {
   const allow = (kind, allowed) => {
     for (const [own, node] of buttons) if (own === kind) node.hidden = !allowed;
   };
-  return { root, allow, changed };
+  /** Stop a file from being made for a while; why: the reason, "" to go on. */
+  const refuse = (kind, why) => {
+    for (const [own, node] of buttons) if (own === kind) Object.assign(node, { disabled: Boolean(why), title: why });
+  };
+  return { root, allow, refuse, changed };
 }
 
 /** A Python text literal: quoted as Python would, so that it can be pasted. */

@@ -55,13 +55,17 @@ class Training {
   /** Ask for what is new and add it. */
   async load() {
     const { run } = this;
-    const since = this.columns.step?.at(-1) ?? -1;
+    const since = this.last();
     const found = await api.log(run, since);
-    if (run !== this.run) return;
+    if (run !== this.run || since !== this.last()) return; // an answer that overtook this one has brought these steps
     for (const [name, values] of Object.entries(found.columns)) this.columns[name] = [...(this.columns[name] ?? []), ...values];
     Object.assign(this, { steps: found.steps, live: found.training });
     this.showWords();
     if (found.columns.step.length || !this.charts.length) this.draw();
+  }
+
+  last() {
+    return this.columns.step?.at(-1) ?? -1;
   }
 
   showWords() {
