@@ -8,7 +8,6 @@ A user's mistake is a 4xx with one sentence, which the page shows as it is.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import functools
 import json
 import secrets
