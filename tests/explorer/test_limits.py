@@ -11,7 +11,7 @@ from starlette.testclient import TestClient
 
 from unweave.core.capabilities import Decodes
 from unweave.core.config import Config
-from unweave.explorer import opened, server
+from unweave.explorer import desk, opened, server
 from unweave.explorer.server import build_app
 from unweave.operations import OPERATIONS, Shown, operation
 from unweave.runs import train
@@ -91,7 +91,7 @@ def test_bodies_and_queues_have_an_end(client, monkeypatch):
     assert client.post("/api/runs/hf/decode", json={"self": 1, "codes": [[0.0]]}).status_code == 404
     monkeypatch.setattr(server, "MOST_JSON", 100)
     assert client.post("/api/runs/hf/decode", content=b" " * 101).status_code == 413
-    monkeypatch.setattr(server, "MOST_WAITING", 0)
+    monkeypatch.setattr(desk, "MOST_WAITING", 0)
     busy = client.get("/api/runs/hf")
     assert (busy.status_code, "try again" in busy.json()["error"]) == (503, True)
 

@@ -4,6 +4,7 @@
 registry; the page in `static/` is plain HTML, CSS and JavaScript modules, without a build step and without a network.
 
     opened.py    a run on the page: its system, inputs, codes of a sample, what its dimensions know
+    desk.py      the threads that work on runs
     decoder.py   codes to pictures: batched, remembered, and of a moving slider only the latest
     forms.py     operations as forms: parameters from links and bodies, results as sheets, the same in Python and shell
     uploads.py   an image of the user's own as an observation

@@ -1,8 +1,7 @@
 """The explorer's server: what a page may ask, answered from runs, and its OpenAPI description.
 
-Requests name runs, rows and operations, never paths. Nothing heavy runs in the event loop: there is one thread for what
-is asked of runs (`_Desk.do`), one for the pictures of sliders, which need not wait behind it, and one that draws files.
-A user's mistake is a 4xx with one sentence, which the page shows as it is.
+Requests name runs, rows and operations, never paths. Nothing heavy runs in the event loop: `desk.py` has the threads. A
+user's mistake is a 4xx with one sentence, which the page shows as it is.
 """
 
 from __future__ import annotations
@@ -13,7 +12,6 @@ import json
 import secrets
 import socket
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import quote, urlencode
@@ -28,7 +26,8 @@ from starlette.routing import Route
 from unweave.core.config import Config
 from unweave.core.errors import ConfigError, DeviceError, RunError, UnknownNameError, UnweaveError, unknown_name
 from unweave.explorer import forms, uploads
-from unweave.explorer.decoder import BusyError, Decoder, SupersededError
+from unweave.explorer.decoder import BusyError, SupersededError
+from unweave.explorer.desk import Desk
 from unweave.explorer.guard import LOOPBACK, Guard, TooLargeError
 from unweave.explorer.openapi import FILES, Endpoint, Handler, Whole, describe
 from unweave.explorer.opened import OpenedRun, _State
@@ -38,8 +37,6 @@ STATIC = Path(__file__).parent / "static"
 TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 MOST_CODES = 512
 """Codes of one request for pictures."""
-MOST_WAITING = 64
-"""Requests that wait for the thread that works on runs."""
 MOST_JSON = 4_000_000
 """Bytes of a body of JSON."""
 START, COUNT, SEED = Whole("start", 0), Whole("count", 24, 1, 200), Whole("seed")
@@ -69,66 +66,6 @@ class OperateRequest(Config):
     """Row numbers of the inputs; none: a few test rows."""
     params: dict[str, Any] = pydantic.Field(default_factory=dict)
     """Parameters of the operation; defaults where not named."""
-
-
-class _Desk:
-    """The runs of the page, and the threads that work on them."""
-
-    def __init__(self, runs: Sequence[OpenedRun]):
-        self.runs = {run.name: run for run in runs}
-        self.executor = ThreadPoolExecutor(1, thread_name_prefix="unweave-runs")
-        self.sliders = ThreadPoolExecutor(1, thread_name_prefix="unweave-sliders")
-        # One: the library that draws figures is not made for several threads.
-        self.pencil = ThreadPoolExecutor(1, thread_name_prefix="unweave-files")
-        self.waiting = 0
-        self.decoders = {
-            run.name: Decoder(functools.partial(_render, run), self.sliders, functools.partial(_stamp_of, run))
-            for run in runs
-        }
-
-    def find(self, request: Request) -> OpenedRun:
-        name = request.path_params["run"]
-        if name not in self.runs:
-            raise unknown_name("run", name, self.runs)
-        return self.runs[name]
-
-    def warm(self) -> None:
-        """Open the run that the page opens first, while the browser still starts; the page hears what goes wrong."""
-        first = next(iter(self.runs.values()))
-        self.executor.submit(first.prepare)
-
-    async def do(self, run: OpenedRun, work: Callable[[_State], Any]) -> Any:
-        """What a function makes of a run's present state, in the thread for that."""
-        return await self._queued(lambda: work(run.state()))
-
-    async def prepared(self, run: OpenedRun) -> _State:
-        """The run's present state, ready to render; that takes a while only when its weights are new."""
-        if not run.is_prepared():
-            await self._queued(run.prepare)
-        assert run.prepared is not None
-        return run.prepared
-
-    async def _queued(self, work: Callable[[], Any]) -> Any:
-        if self.waiting >= MOST_WAITING:
-            raise BusyError(f"{MOST_WAITING} requests wait already: try again in a moment")
-        self.waiting += 1
-        try:
-            return await asyncio.get_running_loop().run_in_executor(self.executor, work)
-        finally:
-            self.waiting -= 1
-
-    async def draw(self, work: Callable[[], bytes]) -> bytes:
-        """A file."""
-        return await asyncio.get_running_loop().run_in_executor(self.pencil, work)
-
-
-def _render(run: OpenedRun, codes: np.ndarray) -> list[bytes]:
-    assert run.prepared is not None
-    return run.prepared.render(codes)
-
-
-def _stamp_of(run: OpenedRun) -> object:
-    return None if run.prepared is None else run.prepared.stamp
 
 
 # Answers -----------------------------------------------------------------------------------------------------------
@@ -201,7 +138,7 @@ async def _body(request: Request, cls: type[Config]) -> Any:
 # Routes ------------------------------------------------------------------------------------------------------------
 
 
-def _routes(desk: _Desk) -> list[Route]:
+def _routes(desk: Desk) -> list[Route]:
     """Every route with one line about it, which is also its line in the OpenAPI description."""
 
     async def runs(request: Request) -> Response:
@@ -414,10 +351,10 @@ async def _broken(request: Request, error: Exception) -> Response:
 
 def build_app(paths: Sequence[str | Path], token: str | None = None) -> Guard:
     """The ASGI app for these run directories; `token` is demanded from everyone when given."""
-    return _app(_Desk(_named(paths)), token)
+    return _app(Desk(_named(paths)), token)
 
 
-def _app(desk: _Desk, token: str | None) -> Guard:
+def _app(desk: Desk, token: str | None) -> Guard:
     app = Starlette(
         routes=[*_routes(desk), Route("/", _page), Route("/{file}", _page)],
         exception_handlers={404: _nowhere, 405: _not_so, Exception: _broken},
@@ -456,7 +393,7 @@ def serve(
 
     if host not in LOOPBACK and token is None:
         token = secrets.token_urlsafe(24)
-    desk = _Desk(_named(paths))
+    desk = Desk(_named(paths))
     app = _app(desk, token)
     listener = _listen(host, port)
     address = f"http://{_reached(host, listener)}:{listener.getsockname()[1]}/" + (f"?token={token}" if token else "")
