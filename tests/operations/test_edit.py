@@ -85,7 +85,7 @@ def test_a_seed_is_read_from_text(text, seed):
         EditParams().override({"seed": "-1"})
 
 
-@pytest.mark.parametrize("text", ["z[2]", "z[2]=", "z[2]=one", "z[2]=nan", "=1", "z[2]=1=2", "z[2]=inf"])
+@pytest.mark.parametrize("text", ["z[2]", "z[2]=", "z[2]=one", "z[2]=nan", "=1", "z[2]=1=2", "z[2]=inf", "z[2]=1e300"])
 def test_what_cannot_be_read_is_told(text):
     with pytest.raises(ConfigError, match="write dimension=number"):
         EditParams(set=text)

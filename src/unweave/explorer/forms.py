@@ -77,9 +77,9 @@ def read_params(operation: Operation, given: Mapping[str, Any]) -> Config:
     Work grows with whole numbers: one that says no largest value of its own is at most 64 here.
     """
     params: Config = operation.params().override(given)
-    for name, field in operation.params.model_fields.items():
+    for name, field in schema(operation).get("properties", {}).items():
         value = getattr(params, name)
-        bounded = any(hasattr(rule, "le") or hasattr(rule, "lt") for rule in field.metadata)
+        bounded = any("maximum" in each or "exclusiveMaximum" in each for each in (field, *field.get("anyOf", ())))
         if isinstance(value, int) and not isinstance(value, bool) and value > MOST_OF_A_NUMBER and not bounded:
             raise ConfigError(
                 f"{name}={value} is more than a page shows: give at most {MOST_OF_A_NUMBER}, or use the command line"

@@ -15,6 +15,8 @@ from unweave.operations._knobs import Knob, find_knobs, render_grid
 from unweave.operations._operation import Inputs, Seed, Shown, operation
 
 _ONE = re.compile(r"\s*([^=]+?)\s*=\s*([^=\s]+)\s*")
+LARGEST = 1_000_000
+"""Of a value in either direction: a decoder makes nothing of larger ones."""
 
 
 def _assignments(text: str) -> tuple[tuple[str, float], ...]:
@@ -26,7 +28,10 @@ def _assignments(text: str) -> tuple[tuple[str, float], ...]:
         one = _ONE.fullmatch(part)
         value = _number(one[2]) if one is not None else None
         if one is None or value is None:
-            raise ConfigError(f"cannot read {part.strip()!r}: write dimension=number, such as z[3]=1.2,digit=4")
+            raise ConfigError(
+                f"cannot read {part.strip()!r}: write dimension=number, such as z[3]=1.2,digit=4, "
+                f"with numbers from {-LARGEST:,} to {LARGEST:,}"
+            )
         found.append((one[1], value))
     return tuple(found)
 
@@ -36,7 +41,7 @@ def _number(text: str) -> float | None:
         value = float(text)
     except ValueError:
         return None
-    return value if np.isfinite(value) else None
+    return value if abs(value) <= LARGEST else None  # neither infinite nor no number
 
 
 class EditParams(Config):
