@@ -141,7 +141,8 @@ class Explore {
     this.gallery.mark();
     this.showFacts();
     this.redraw();
-    await Promise.all([this.compare(source), this.drawStrips()]);
+    await this.side.latest.done; // what is looked at first is there first
+    await Promise.all([this.side.painting, this.compare(source), this.drawStrips()]);
   }
 
   build(about) {
@@ -176,6 +177,7 @@ class Explore {
     try {
       await this.other.load(otherRun, otherAbout, source);
       this.redraw();
+      await this.other.painting;
     } catch (error) {
       this.other.root.hidden = true;
       this.otherNote.textContent = error.message;

@@ -108,7 +108,7 @@ export class Gallery {
   }
 
   thumb({ row, factors }) {
-    const picture = el("img", { src: api.rowPicture(this.app.run, row), alt: "", loading: "lazy", class: "picture" });
+    const picture = el("img", { src: api.rowPicture(this.app.run, row), alt: "", loading: "lazy", fetchpriority: "low", class: "picture" });
     const words = wordsOf(factors);
     const label = `Row ${row}${words ? `: ${words}` : ""}`;
     return button(picture, () => this.pick(row), { class: "thumb", "data-row": row, title: label, "aria-label": label, "aria-pressed": "false" });

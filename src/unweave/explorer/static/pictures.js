@@ -46,12 +46,13 @@ export class Latest {
    * failed: told of an error
    */
   constructor(work, failed) {
-    Object.assign(this, { work, failed, busy: false, waiting: null });
+    Object.assign(this, { work, failed, busy: false, waiting: null, done: Promise.resolve() });
   }
 
+  /** `done` is when nothing is left to do. */
   ask(value) {
     this.waiting = { value };
-    if (!this.busy) this.run();
+    if (!this.busy) this.done = this.run();
   }
 
   async run() {

@@ -11,7 +11,7 @@ const WIDE = 2.2;
 export class Side {
   /** prefix: of the ids of its pictures */
   constructor(app, prefix) {
-    Object.assign(this, { app, prefix, run: null, about: null, input: null, turn: 0 });
+    Object.assign(this, { app, prefix, run: null, about: null, input: null, turn: 0, painting: null });
     this.given = this.figure("input", "Input");
     this.rebuilt = this.figure("reconstruction", "Reconstruction");
     this.yours = this.figure("edited", "Yours");
@@ -36,9 +36,15 @@ export class Side {
     this.rebuilt.root.hidden = !input.show || !about.can.decode;
     this.yours.root.hidden = !about.can.decode;
     this.given.words.textContent = input.row === null ? "your image" : `#${input.row}`;
+    this.painting = this.paintInput(run, input);
+    this.painting.catch(() => null); // who waits for it hears of it
+    return true;
+  }
+
+  /** What is given, and what the run makes of it. `painting` is this work: yours need not wait for it. */
+  async paintInput(run, input) {
     await Promise.all([input.show?.(this.given.canvas), this.rebuilt.root.hidden || this.decode(this.rebuilt, run, input.code)]);
     this.root.classList.toggle("wide", this.given.canvas.width > WIDE * this.given.canvas.height);
-    return turn === this.turn;
   }
 
   /** Show a code as yours; of a moving slider only the latest position is asked for. */
