@@ -344,7 +344,7 @@ cli.add_command(study)
 cli.add_command(reproduce)
 
 
-@cli.command(short_help="The main job in one go, in about 3 minutes.")
+@cli.command(short_help="The main job in one go, in a few minutes.")
 @click.option(
     "--run",
     "folder",
@@ -355,7 +355,7 @@ cli.add_command(reproduce)
 )
 @click.option("--steps", default=DEMO_STEPS, show_default=True, type=click.IntRange(min=1), help="Training steps.")
 def demo(folder: Path, steps: int) -> None:
-    """The main job in one go: render dSprites, train, score, report. About 3 minutes on 2 cores."""
+    """The main job in one go: render dSprites, train, score, report. A few minutes on 2 cores."""
     from unweave.runs import Run
     from unweave.runs import resume as go_on
     from unweave.runs import train as start
