@@ -134,11 +134,6 @@ class Resident:
         raise SystemExit(f"{' '.join(self.command)} failed:\n{lines}")
 
 
-def sgemm(threads: int, side: int) -> float:
-    """GFLOP/s of a large single-precision matrix product, now."""
-    return float(json.loads(call([sys.executable, str(PEERS / "sgemm.py"), str(side)], threads))["gflops"])
-
-
 def seconds(command: list[str], threads: int) -> float:
     """How long a command takes from start to end."""
     began = time.perf_counter()

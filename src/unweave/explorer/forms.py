@@ -87,7 +87,7 @@ def read_params(operation: Operation, given: Mapping[str, Any]) -> Config:
     return params
 
 
-def result(shown: Shown, spec: DataSpec, query: str) -> dict[str, Any]:
+def result(shown: Shown, query: str) -> dict[str, Any]:
     """A result as the page lays it out: names, and links of its pictures.
 
     query: the part of a link that restores it, `rows=...&steps=...`

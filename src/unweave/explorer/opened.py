@@ -53,11 +53,6 @@ class OpenedRun:
         self.prepared: _State | None = None
         """The last state that can render."""
 
-    @property
-    def stamp(self) -> object:
-        """Changes when the weights on disk do."""
-        return None if self._state is None else self._state.stamp
-
     def state(self) -> _State:
         """The run as it is on disk now; an error says what is missing or damaged."""
         found = _stamp(self.path)

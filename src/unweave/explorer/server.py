@@ -253,7 +253,7 @@ def _routes(desk: Desk) -> list[Route]:
             shown = state.operate(operation, rows, params)
             path = str(state.run.path)
             return {
-                **forms.result(shown, state.dataset.spec, query),
+                **forms.result(shown, query),
                 "python": forms.in_python(path, operation, rows, params),
                 "command": forms.in_shell(path, operation, rows, params),
             }
