@@ -117,6 +117,15 @@ def address_of(page: Any) -> dict[str, str]:
     return {"view": view, **dict(parse_qsl(query.replace("+", "%2B")))}
 
 
+def link_of(page: Any) -> str:
+    """The link that restores what the page shows now, as `visit` takes it.
+
+    The address follows a change after 150 ms. A page's timers fire in the order of their ends, so that one of 300 ms
+    begun now ends after the address was written, however slow the machine is.
+    """
+    return page.evaluate("new Promise(done => setTimeout(() => done(location.hash), 300))")
+
+
 def wait_address(page: Any, **wanted: str) -> dict[str, str]:
     """The address once it says so; "" is for what it should not say."""
     return until(

@@ -4,7 +4,7 @@ import io
 
 import numpy as np
 import pytest
-from browser import address_of, link, ready, same, seen, until, wait_address, wait_picture
+from browser import address_of, link, link_of, ready, same, seen, until, wait_address, wait_picture
 from PIL import Image
 
 from unweave.explorer import uploads
@@ -113,8 +113,8 @@ def test_an_own_image_by_the_file_dialog_and_by_dropping(visit, hf):
     drop(page, own_image(1))
     wait_picture(page, "#input-picture", other, by=0)
     wait_picture(page, "#edited-picture", hf.picture(code))
-    until(lambda: "own" in address_of(page), "the link holds the image", page)
-    again = visit(page.evaluate("location.hash"))
+    assert "own" in link_of(page)
+    again = visit(link_of(page))
     wait_picture(again, "#input-picture", other, by=0)
 
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from browser import address_of, link, ready, same, seen, until, wait_address, wait_picture
+from browser import address_of, link, link_of, ready, same, seen, until, wait_address, wait_picture
 
 ROW = 17
 
@@ -127,7 +127,7 @@ def test_random_is_a_draw_from_the_prior_and_its_link_draws_the_same(page, visit
     seed = until(lambda: address_of(page).get("seed"), "the address holds a seed", page)
     drawn = np.asarray(hf.state.draw(int(seed)))
     wait_picture(page, "#edited-picture", hf.picture(drawn))
-    again = visit(page.evaluate("location.hash"))
+    again = visit(link_of(page))
     wait_picture(again, "#edited-picture", hf.picture(drawn))
     page.locator("#reset").click()
     wait_picture(page, "#edited-picture", hf.picture(hf.code(ROW)))

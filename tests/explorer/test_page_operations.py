@@ -5,7 +5,7 @@ from typing import Literal
 
 import numpy as np
 import pytest
-from browser import link, same, seen, until, wait_address
+from browser import link, link_of, same, seen, until, wait_address
 from test_page_mix import wait_grid
 
 from unweave.core.capabilities import Decodes
@@ -82,7 +82,7 @@ def test_a_new_operation_appears_as_a_form_with_a_result(visit, hf, brighten):
     until(lambda: page.locator(".result-title:visible").inner_text() == "Brighter style digit", "its title", page)
     given = {"by": 0.125, "times": 2, "upside": True, "kind": "negative", "names": ["style", "digit"]}
     wait_grid(page, hf, hf.state.run.operate("brighten", [3, 5], **given))
-    again = visit(page.evaluate("location.hash"))
+    again = visit(link_of(page))
     wait_grid(again, hf, hf.state.run.operate("brighten", [3, 5], **given))
     assert again.locator("#param-upside").is_checked()
 
