@@ -6,8 +6,9 @@ import pytest
 import torch
 from torch import nn
 
-from unweave.nets.edges import FEW_CHANNELS, Down, Up, add_patches, patches
+from unweave.nets.edges import FEW_CHANNELS, Down, Layers, Up, add_patches, patches
 
+# (kernel, stride, padding)
 GEOMETRY = [(4, 2, (1, 1)), (8, 4, (2, 2)), (4, 2, (1, 2)), (6, 3, (2, 1)), (4, 2, (0, 0))]
 
 
@@ -83,6 +84,16 @@ def test_cutting_and_adding_up_are_adjoint(kernel, stride, padding):
     assert (cut * c).sum().item() == pytest.approx((x * back).sum().item(), rel=1e-12)
 
 
+@pytest.mark.parametrize("settings", [{"kernel_size": 5}, {"kernel_size": (4, 6)}, {"kernel_size": 4, "dilation": 2}])
+def test_other_shapes_of_few_channels(settings):
+    """What the matrix product is not made for is computed by the library."""
+    x = torch.randn(2, 1, 16, 16, generator=torch.Generator().manual_seed(0))
+    for ours, textbook in ((Down, nn.Conv2d), (Up, nn.ConvTranspose2d)):
+        mine, plain = ours(1, 1, stride=2, padding=1, **settings), textbook(1, 1, stride=2, padding=1, **settings)
+        plain.load_state_dict(mine.state_dict())
+        torch.testing.assert_close(mine(x), plain(x))
+
+
 def test_patches_equal_a_loop():
     x = torch.arange(2 * 1 * 6 * 6, dtype=torch.float32).view(2, 1, 6, 6)
     cut, height, width = patches(x, 4, 2, (1, 1))
@@ -93,6 +104,75 @@ def test_patches_equal_a_loop():
             for column in range(3):
                 patch = padded[number, 0, 2 * row : 2 * row + 4, 2 * column : 2 * column + 4]
                 assert torch.equal(cut[:, number * 9 + row * 3 + column], patch.flatten())
+
+
+def chains(kind: str) -> tuple[Layers, nn.Sequential, torch.Tensor]:
+    """Layers of ours, the same of the textbook with the same parameters, and images for them."""
+    torch.manual_seed(3)
+    if kind == "encoder":
+        plans = [
+            (Down, nn.Conv2d, (1, 8, 4, 2, 1)),
+            (Down, nn.Conv2d, (8, 6, 4, 2, 1)),
+            (Down, nn.Conv2d, (6, 7, 4, 2, 1)),
+        ]
+        x = torch.randn(3, 1, 16, 16)
+    else:
+        up = (Up, nn.ConvTranspose2d)
+        plans = [(*up, (6, 8, 4, 2, 1)), (*up, (8, 5, 4, 2, 1)), (*up, (5, 1, 4, 2, 1))]
+        x = torch.randn(3, 6, 2, 2)
+    mine, plain = [], []
+    for ours, textbook, settings in plans:
+        mine += [ours(*settings), nn.ReLU(inplace=True)]
+        plain += [textbook(*settings), nn.ReLU()]
+    if kind == "normed":  # between a layer and its ReLU
+        mine.insert(1, nn.GroupNorm(1, 8))
+        plain.insert(1, nn.GroupNorm(1, 8))
+    if kind != "encoder":
+        mine, plain = mine[:-1], plain[:-1]
+    found = Layers(*mine), nn.Sequential(*plain)
+    found[1].load_state_dict(found[0].state_dict())
+    return *found, x
+
+
+@pytest.mark.parametrize("kind", ["encoder", "decoder", "normed"])
+@pytest.mark.parametrize("image_gradient", [False, True])
+def test_a_relu_that_belongs_to_the_next_layer(kind, image_gradient):
+    mine, plain, x = chains(kind)
+    found = []
+    for chain in (mine, plain):
+        value = x.clone().requires_grad_(image_gradient)
+        y = chain(value)
+        wanted = [*chain.parameters(), *([value] if image_gradient else [])]
+        weight = torch.randn(y.shape, generator=torch.Generator().manual_seed(1))
+        found.append((y, *torch.autograd.grad((weight * y).sum(), wanted)))
+        assert torch.equal(value, x)  # the images themselves are not rectified
+    for here, there in zip(*found, strict=True):
+        assert there.abs().max() > 0
+        torch.testing.assert_close(here / there.abs().max(), there / there.abs().max(), rtol=1e-5, atol=1e-5)
+    with torch.no_grad():
+        torch.testing.assert_close(mine(x), found[0][0])
+
+
+def test_a_relu_between_layers_can_be_differentiated_twice():
+    mine, plain, x = chains("encoder")
+    found = []
+    for chain in (mine, plain):
+        value = x.clone().requires_grad_()
+        (slope,) = torch.autograd.grad(chain(value).pow(3).sum(), value, create_graph=True)
+        found.append(torch.autograd.grad(slope.square().sum(), [value, *chain.parameters()], allow_unused=True))
+    for here, there in zip(*found, strict=True):
+        if there is None:  # the last bias moves no slope of a linear part
+            assert here is None or here.abs().max() == 0
+            continue
+        torch.testing.assert_close(here / there.abs().max(), there / there.abs().max(), rtol=1e-4, atol=1e-4)
+
+
+def test_who_listens_at_a_relu_hears_it():
+    mine, _, x = chains("encoder")
+    heard = []
+    mine[1].register_forward_hook(lambda module, given, result: heard.append(result.min().item()))
+    mine(x)
+    assert heard == [0.0]
 
 
 @pytest.mark.parametrize(

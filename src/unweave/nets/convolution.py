@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from unweave.core.errors import ConfigError
 from unweave.nets.dense import Activation, Norm, activation_layer, layers, over_rows
-from unweave.nets.edges import Down, Up
+from unweave.nets.edges import Down, Layers, Up
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ class ConvolutionalEncoder(nn.Module):
         for stage, outputs in zip(plan, channels, strict=True):
             steps += [stage.down(inputs, outputs), *_norm(norm, outputs), activation_layer(activation)]
             inputs = outputs
-        self.convolutions = nn.Sequential(*steps)
+        self.convolutions = Layers(*steps)
         sizes = (channels[-1] * math.prod(plan[-1].small), *hidden)
         self.dense = layers(sizes, activation, last=True, norm=norm)
         self.features = sizes[-1]
@@ -142,7 +142,7 @@ class ConvolutionalDecoder(nn.Module):
             steps.append(plan[position].up(channels[position], channels[position - 1] if position else pixels))
             if position:
                 steps += [*_norm(norm, channels[position - 1]), activation_layer(activation)]
-        self.convolutions = nn.Sequential(*steps)
+        self.convolutions = Layers(*steps)
 
     def forward(self, z: Tensor) -> Tensor:
         return over_rows(self.convolutions, self.dense(z).unflatten(-1, self.smallest), 3)
