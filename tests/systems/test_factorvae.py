@@ -104,7 +104,8 @@ def test_the_discriminator_sees_the_codes_that_the_vae_drew(bench, monkeypatch):
     system.discriminator.register_forward_pre_hook(lambda module, inputs: seen.append(inputs[0]))
     system.objective("vae", batch, 0)
     system.objective("discriminator", batch, 0)
-    assert torch.equal(seen[1], seen[0].detach())
+    assert torch.equal(seen[1][: batch.rows], seen[0].detach())
+    assert len(seen[1]) == 2 * batch.rows  # and as many whose dimensions were permuted
     assert not seen[1].requires_grad
     assert [id(each) for each in encoded] == [id(batch.extra["second"])]
     system.objective("discriminator", batch, 1)  # the VAE rested

@@ -145,8 +145,10 @@ class FactorVAE(System, Encodes, Decodes, Samples):
         )
 
     def _discriminator(self, batch: Batch) -> Terms:
-        joint = self.discriminator(self._codes_of_step(batch))
-        permuted = self.discriminator(permute_dims(self._codes(self._second(batch))))
+        codes = self._codes_of_step(batch)
+        # One call for both halves: its large matrices are read once, and its gradients need not be added up.
+        both = torch.cat([codes, permute_dims(self._codes(self._second(batch)))])
+        joint, permuted = self.discriminator(both).tensor_split([len(codes)])
         right = torch.cat([joint[:, 0] > joint[:, 1], permuted[:, 1] > permuted[:, 0]])
         return Terms({"discrimination": discriminator_cost(joint, permuted)}, diagnostics={"accuracy": right})
 
