@@ -31,8 +31,23 @@ FLAGS = [
     "--disable-sync",
     "--disable-quic",
 ]
-PATIENCE = 20.0
+PATIENCE = 60.0
 """Seconds until something that should appear counts as missing: two slow cores are shared."""
+
+VIEWS = {
+    "explore": ("Explore", "#edited-picture:not([width='1'])"),
+    "mix": ("Swap & mix", "[data-testid=result]"),
+    "understand": ("Understand", ".heat"),
+    "training": ("Training", ".chart"),
+    "operations": ("Operations", "[data-testid=result]"),
+}
+"""Title of each view, and what is there when it shows something."""
+SETTLED = """view => {
+    const panel = document.getElementById(`panel-${view}`);
+    const isEmpty = (canvas) => canvas.checkVisibility() && canvas.width < 2;
+    const moves = document.getAnimations().some((each) => each instanceof CSSTransition);
+    return !moves && !panel.querySelector(".busy") && ![...panel.querySelectorAll("canvas")].some(isEmpty);
+}"""
 
 
 def chromium_path() -> str | None:
@@ -102,6 +117,8 @@ class Visit:
 
     def close(self) -> None:
         for context in self.contexts:
+            for page in context.pages:
+                page.unroute_all(behavior="ignoreErrors")  # a request may be held or on its way
             context.close()
 
 
@@ -120,10 +137,53 @@ def address_of(page: Any) -> dict[str, str]:
 def link_of(page: Any) -> str:
     """The link that restores what the page shows now, as `visit` takes it.
 
-    The address follows a change after 150 ms. A page's timers fire in the order of their ends, so that one of 300 ms
-    begun now ends after the address was written, however slow the machine is.
+    The address follows a change after 150 ms.
     """
-    return page.evaluate("new Promise(done => setTimeout(() => done(location.hash), 300))")
+    pass_time(page)
+    return page.evaluate("location.hash")
+
+
+def pass_time(page: Any, milliseconds: int = 300) -> None:
+    """Let the page's own time pass.
+
+    A page's timers fire in the order of their ends: one that is begun now ends after those that were to fire until
+    then, however slow the machine is.
+    """
+    page.evaluate("time => new Promise(done => setTimeout(done, time))", milliseconds)
+
+
+def answer(page: Any, route: Any) -> None:
+    """Let a request that was held go on, until the page has done what it does with the answer."""
+    route.continue_()
+    route.request.response().finished()
+    pass_time(page)
+
+
+def choose_random(page: Any) -> int:
+    """Choose Random and give its seed, once the server has drawn.
+
+    The server is a thread of the test: two that draw from a seed at the same time take each other's random numbers.
+    """
+    with page.expect_response("**/draw?*") as drawn:
+        page.locator("#random").click()
+    seed = drawn.value.url.rpartition("seed=")[2]
+    wait_address(page, seed=seed)
+    return int(seed)
+
+
+def record(node: Any, attribute: str | None = None) -> Callable[[], list[str]]:
+    """Keep each text that a node has from now on, or each value of an attribute: none is there too briefly."""
+    node.evaluate(
+        """(node, name) => {
+            const read = () => (name ? node.getAttribute(name) : node.textContent);
+            const texts = (window.recorded = [read()]);
+            const changed = () => texts.at(-1) !== read() && texts.push(read());
+            const all = { attributes: true, childList: true, characterData: true, subtree: true };
+            new MutationObserver(changed).observe(node, all);
+        }""",
+        attribute,
+    )
+    return lambda: node.page.evaluate("window.recorded")
 
 
 def wait_address(page: Any, **wanted: str) -> dict[str, str]:
@@ -141,7 +201,11 @@ def wait_address(page: Any, **wanted: str) -> dict[str, str]:
 
 def seen(page: Any, selector: str) -> np.ndarray:
     """(H, W, 3) the pixels of a canvas."""
-    text = page.locator(selector).first.evaluate("node => node.toDataURL('image/png')")
+    return pixels(page.locator(selector).first.evaluate("node => node.toDataURL('image/png')"))
+
+
+def pixels(text: str) -> np.ndarray:
+    """(H, W, 3) the pixels of a PNG in a data: link."""
     with Image.open(io.BytesIO(base64.b64decode(text.partition(",")[2]))) as image:
         return np.asarray(image.convert("RGB")).astype(int)
 
@@ -156,10 +220,16 @@ def wait_picture(page: Any, selector: str, expected: np.ndarray, by: int = 1) ->
     until(lambda: same(seen(page, selector), expected, by), f"{selector} shows what the system renders", page)
 
 
+def wait_view(page: Any, view: str) -> None:
+    """Wait until a view has all its pictures and stands still."""
+    page.locator(f"#panel-{view}").locator(VIEWS[view][1]).first.wait_for()
+    until(lambda: page.evaluate(SETTLED, view), f"all pictures of {view}", page)
+
+
 def ready(page: Any) -> None:
-    """Wait until Explore shows its pictures."""
-    page.wait_for_selector("#edited-picture:not([width='1'])")
+    """Wait until Explore shows its pictures: of the input, the strips and the pad."""
     page.wait_for_selector(".strip-cell canvas:not([width='1'])")
+    wait_view(page, "explore")
 
 
 class Expected:

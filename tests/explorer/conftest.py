@@ -4,7 +4,7 @@ import asyncio
 import shutil
 
 import pytest
-from browser import FLAGS, Expected, Served, Visit, chromium_path
+from browser import FLAGS, PATIENCE, Expected, Served, Visit, chromium_path
 
 from unweave.runs import train
 
@@ -75,7 +75,7 @@ def chromium():
     if path is None:
         pytest.skip("no Chromium: the explorer's page is not tested; `make chromium` gets it or says how")
     manager = sync_api.sync_playwright()
-    browser = manager.start().chromium.launch(executable_path=path, args=FLAGS)
+    browser = manager.start().chromium.launch(executable_path=path, args=FLAGS, timeout=1000 * PATIENCE)
     loop = asyncio.get_running_loop()
     asyncio._set_running_loop(
         None

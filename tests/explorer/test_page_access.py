@@ -3,15 +3,8 @@
 from pathlib import Path
 
 import pytest
-from browser import link, ready, until, wait_address
+from browser import VIEWS, link, ready, until, wait_address, wait_view
 
-VIEWS = {
-    "explore": ("Explore", "#edited-picture:not([width='1'])"),
-    "mix": ("Swap & mix", "[data-testid=result]"),
-    "understand": ("Understand", ".heat"),
-    "training": ("Training", ".chart"),
-    "operations": ("Operations", "[data-testid=result]"),
-}
 LAPTOP, TABLET = (1280, 800), (820, 1180)
 
 CONTRAST = (Path(__file__).parent / "contrast.js").read_text(encoding="utf-8")
@@ -19,9 +12,15 @@ CONTRAST = (Path(__file__).parent / "contrast.js").read_text(encoding="utf-8")
 
 def opened(visit, view, run="hf", **options):
     page = visit(link(view, run=run), **options)
-    page.wait_for_selector(VIEWS[view][1])
-    page.wait_for_load_state("networkidle")
+    wait_view(page, view)
     return page
+
+
+def unfold(page):
+    """Open all folds, and wait for the lines of code in the last."""
+    for fold in page.locator("details:visible").all():
+        fold.evaluate("node => { node.open = true; }")
+    page.locator(".view:visible .code-line code").first.wait_for()
 
 
 def reachable(page):
@@ -43,8 +42,7 @@ def nameless(page):
 @pytest.mark.parametrize("view", ["explore", *(pytest.param(view, marks=pytest.mark.slow) for view in list(VIEWS)[1:])])
 def test_every_control_has_a_name(visit, view):
     page = opened(visit, view)
-    for fold in page.locator("details:visible").all():
-        fold.evaluate("node => { node.open = true; }")
+    unfold(page)
     found = list(reachable(page))
     assert len(found) > 12
     assert nameless(page) == []
@@ -79,7 +77,7 @@ def test_views_are_opened_by_keyboard(visit):
     for view in ("mix", "understand"):
         page.keyboard.press("ArrowRight")
         page.keyboard.press("Enter")
-        page.wait_for_selector(VIEWS[view][1])
+        wait_view(page, view)
         wait_address(page, view=view)
         assert page.locator(f"#tab-{view}").get_attribute("aria-selected") == "true"
         assert page.locator("[role=tabpanel]:visible").get_attribute("id") == f"panel-{view}"
@@ -122,8 +120,7 @@ def test_the_tab_key_reaches_everything_and_what_has_the_focus_is_seen(visit):
 @pytest.mark.parametrize("view", ["explore", *(pytest.param(view, marks=pytest.mark.slow) for view in list(VIEWS)[1:])])
 def test_text_can_be_read_in_both_themes(visit, view, theme):
     page = opened(visit, view, color_scheme=theme)
-    for fold in page.locator("details:visible").all():
-        fold.evaluate("node => { node.open = true; }")
+    unfold(page)
     assert page.evaluate(CONTRAST) == []
     dark = page.evaluate("getComputedStyle(document.body).backgroundColor")
     assert (int(dark.split("(")[1].split(",")[0]) < 60) == (theme == "dark")
@@ -147,9 +144,9 @@ def test_the_theme_is_changed_and_kept(visit):
 @pytest.mark.parametrize("run", ["hf", pytest.param("clips", marks=pytest.mark.slow)])
 def test_nothing_is_wider_than_the_screen(visit, run):
     page = opened(visit, "explore", run, size=LAPTOP)
-    for view, (title, there) in VIEWS.items():
+    for view, (title, _) in VIEWS.items():
         page.get_by_role("tab", name=title).click()
-        page.locator(f"#panel-{view}").locator(there).first.wait_for()
+        wait_view(page, view)
         for width, height in (LAPTOP, TABLET):
             page.set_viewport_size({"width": width, "height": height})
             until(lambda width=width: page.evaluate("innerWidth") == width, "the new size", page)

@@ -5,7 +5,7 @@ import shutil
 
 import numpy as np
 import pytest
-from browser import Expected, address_of, link, ready, same, seen, until, wait_address, wait_picture
+from browser import Expected, choose_random, link, ready, same, seen, until, wait_address, wait_picture
 from PIL import Image
 
 from unweave.runs import train
@@ -73,9 +73,8 @@ def test_a_draw_moves_the_other_run_too(visit, hf, plain):
     page = visit(link(run="hf", row=ROW, vs="plain"))
     ready(page)
     wait_picture(page, "#other-edited-picture", plain.picture(plain.code(ROW)))
-    page.locator("#random").click()
-    seed = until(lambda: address_of(page).get("seed"), "the address holds a seed", page)
-    drawn, expected = hf.state.draw(int(seed)), plain.code(ROW)
+    seed = choose_random(page)
+    drawn, expected = hf.state.draw(seed), plain.code(ROW)
     for knob in hf.about["knobs"]:
         if knob["kind"] == "real":  # `plain` has no category: nothing of it is carried over
             twin, carried = partner(hf, knob["name"], plain)
@@ -112,9 +111,8 @@ def test_runs_that_do_not_read_the_same_input_say_so(visit, serve, hf, clips, ne
         assert data in page.locator(".other-side .note").inner_text()
         assert page.locator("#other-input-picture").is_hidden()
         wait_picture(page, "#edited-picture", hf.picture(hf.code(5)))
-    page.locator("#random").click()
-    seed = until(lambda: address_of(page).get("seed"), "the address holds a seed", page)
-    wait_picture(page, "#edited-picture", hf.picture(hf.state.draw(int(seed))))
+    seed = choose_random(page)
+    wait_picture(page, "#edited-picture", hf.picture(hf.state.draw(seed)))
     assert page.locator("#other-input-picture").is_hidden()
 
 

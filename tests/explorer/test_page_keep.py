@@ -6,7 +6,7 @@ import shlex
 
 import numpy as np
 import pytest
-from browser import address_of, link, ready, same, seen, until, wait_address, wait_picture
+from browser import address_of, choose_random, link, link_of, ready, same, seen, until, wait_address, wait_picture
 from PIL import Image
 
 import unweave
@@ -71,8 +71,8 @@ def lines_of(page):
     if details.get_attribute("open") is None:
         details.locator("summary").click()
     page.wait_for_selector(".view:visible .code-line code")
-    names = details.locator(".code-line > span:first-child").all_text_contents()
-    return dict(zip(names, details.locator("code").all_text_contents(), strict=True))
+    pairs = "nodes => nodes.map((node) => [node.firstChild.textContent, node.querySelector('code').textContent])"
+    return dict(details.locator(".code-line").evaluate_all(pairs))
 
 
 def test_the_copied_link_restores_the_view(visit, hf):
@@ -105,6 +105,10 @@ def test_an_address_typed_by_hand_is_followed(page, hf):
     page.go_back()
     wait_picture(page, "#edited-picture", hf.picture(edited(hf)))
     assert category in address_of(page)["set"]
+    there = link(run="hf", row=ROW + 1, set=f"{name}:-1")
+    copy = "document.querySelector('.view:not([hidden]) [data-testid=copy-link]').click()"  # writes the address at once
+    page.evaluate(f"there => {{ location.hash = there; {copy}; }}", there)
+    wait_picture(page, "#edited-picture", hf.picture(hf.turned(hf.code(ROW + 1), name, -1)))
 
 
 def test_files_of_what_is_seen(page, hf, tmp_path):
@@ -157,14 +161,13 @@ def test_a_draw_and_what_is_turned_after_it_are_kept_as_seen(run, request, visit
     page = visit(link(run=run, row=ROW))
     ready(page)
     page.evaluate("seed => { Math.random = () => (seed + 0.5) / 1e6; }", seed)
-    page.locator("#random").click()
-    wait_address(page, seed=str(seed))
+    assert choose_random(page) == seed
     drawn = np.asarray(expected.state.draw(seed))
     wait_picture(page, "#edited-picture", expected.picture(drawn))
     assert same(made_by(lines_of(page)["Python"], expected), seen(page, "#edited-picture"))
     sheets = sheet(expected, ROW, drawn, f"Edit of draw {seed}: nothing is set", tmp_path)
     assert same(pixels(saved(page, "png")[0]), sheets)
-    page.goto(page.url + f"&set={turned}:1.5")
+    page.goto(page.url.partition("#")[0] + link_of(page) + f"&set={turned}:1.5")
     wait_picture(page, "#edited-picture", expected.picture(expected.turned(drawn, turned, 1.5)))
     line = until(lambda: f"set='{turned}=1.5'" in (found := lines_of(page)["Python"]) and found, "its line", page)
     assert same(made_by(line, expected), seen(page, "#edited-picture"))

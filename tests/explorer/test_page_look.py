@@ -4,7 +4,7 @@ import io
 
 import numpy as np
 import pytest
-from browser import address_of, link, link_of, ready, same, seen, until, wait_address, wait_picture
+from browser import link, link_of, ready, same, seen, until, wait_address, wait_picture
 from PIL import Image
 
 from unweave.explorer import uploads
@@ -134,7 +134,7 @@ def test_a_file_dropped_beside_the_zone_does_not_end_the_page(visit, hf, clips):
     assert drop(page, own_image(), ".chart")
     page.get_by_role("tab", name="Explore").click()
     wait_picture(page, "#input-picture", clips.row(17), by=0)
-    assert "own" not in address_of(page)
+    assert "own" not in link_of(page)
 
 
 @pytest.mark.slow
@@ -184,4 +184,4 @@ def test_a_clip_is_its_frames_side_by_side(visit, clips):
     assert box["width"] == pytest.approx(box["height"], abs=1)  # one frame, not a strip
     assert thumb.evaluate("image => getComputedStyle(image).animationName") == "none"
     thumb.hover()
-    assert thumb.evaluate("image => getComputedStyle(image).animationName") == "frames"
+    until(lambda: thumb.evaluate("image => getComputedStyle(image).animationName") == "frames", "it moves", page)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from browser import address_of, link, same, seen, until, wait_address
+from browser import address_of, link, pass_time, record, same, seen, until, wait_address
 
 from unweave.operations._pictures import clip_frames
 
@@ -35,7 +35,6 @@ def test_two_inputs_exchange_a_block(visit, hf):
     wait_address(page, rows=f"{rows[0]},{rows[1]}")
     page.get_by_label("style", exact=True).focus()
     page.keyboard.press("Space")
-    until(lambda: "style" in page.locator(".result-title:visible").inner_text(), "the swap of the style", page)
     chosen = until(lambda: address_of(page).get("parts"), "the address holds the parts", page).split(";")
     assert "style" in chosen
     wait_grid(page, hf, hf.state.run.operate("swap", rows[:2], blocks=chosen))
@@ -73,15 +72,10 @@ def test_members_come_in_by_themselves(visit):
     page = visit(link("mix", run="ml", mode="accumulate"))
     page.wait_for_selector("[data-testid=result]")
     members = page.locator("[data-testid=result] thead th").count() - 1
+    words = [f"{number} of {members} members" for number in range(1, members + 1)]
+    recorded = record(page.locator("#members"))
     page.locator("#play-members").click()
-    met = set()
-
-    def all_in():
-        met.add(page.locator("#members").inner_text())
-        return f"{members} of {members} members" in met
-
-    until(all_in, "all members came in", page)
-    assert f"2 of {members} members" in met
+    until(lambda: recorded() == [words[-1], *words], "all members came in, one by one", page)
     until(lambda: page.locator("#play-members").inner_text() == "Play", "it stops at the end", page)
 
 
@@ -133,11 +127,12 @@ def test_clips_are_swapped_and_played(visit, clips):
     met = set()
 
     def all_met():
-        met.update(number for number, frame in enumerate(frames) if same(cell(page, 0, 1), frame, by=0))
+        shown = cell(page, 0, 1)
+        met.update(number for number, frame in enumerate(frames) if same(shown, frame, by=0))
         return len(met) == len(frames)
 
     until(all_met, "each frame of the first input is shown", page)
     page.locator(".result-play:visible").click()
     stood = cell(page, 0, 1)
-    page.wait_for_timeout(300)
+    pass_time(page)
     assert same(cell(page, 0, 1), stood, by=0)

@@ -7,7 +7,20 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import numpy as np
 import pytest
-from browser import Visit, link, ready, same, seen, until, wait_address, wait_picture
+from browser import (
+    VIEWS,
+    Visit,
+    answer,
+    link,
+    pass_time,
+    ready,
+    same,
+    seen,
+    until,
+    wait_address,
+    wait_picture,
+    wait_view,
+)
 
 from unweave.runs import train
 
@@ -21,10 +34,22 @@ def move(page, expected):
     page.keyboard.press("End")
 
 
+def wait_moved(page, expected):
+    """Wait for the picture of the slider that was moved, with row 17 as the input."""
+    name = expected.by_information()[0]["name"]
+    value = float(page.locator(f"input[data-knob='{name}']").input_value())
+    wait_picture(page, "#edited-picture", expected.picture(expected.turned(expected.code(17), name, value)))
+
+
 def message(page):
     """The text of the message that stays."""
     page.wait_for_selector("#banner:not([hidden])")
     return page.locator("#banner-text").inner_text()
+
+
+def retry(page):
+    """Press Retry, which may be gone by now: a page that could not open its run also looks again by itself."""
+    page.locator("#retry").dispatch_event("click")
 
 
 @pytest.fixture
@@ -44,11 +69,12 @@ def test_a_run_that_is_deleted_while_it_is_open(visit, alone, hf, tmp_path):
     assert str(run) in message(page)
     assert page.locator("#input-picture").is_visible()
     page.get_by_role("tab", name="Swap & mix").click()
-    page.locator(".view:visible .card").first.wait_for()
+    page.locator(".result-pane:visible .note", has_text=str(run)).wait_for()
     shutil.move(tmp_path / "away", run)
     page.get_by_role("button", name="Retry").click()
     page.locator("#banner").wait_for(state="hidden")
     page.get_by_role("tab", name="Explore").click()
+    wait_moved(page, hf)
     wait_picture(page, "#input-picture", hf.row(17), by=0)
 
 
@@ -81,9 +107,7 @@ def test_a_server_that_stops_and_comes_back(visit, serve, hf):
     serve(hf.path, port=server.port)
     page.get_by_role("button", name="Retry").click()
     page.locator("#banner").wait_for(state="hidden")
-    name = hf.by_information()[0]["name"]
-    value = float(page.locator(f"input[data-knob='{name}']").input_value())
-    wait_picture(page, "#edited-picture", hf.picture(hf.turned(hf.code(17), name, value)))
+    wait_moved(page, hf)
 
 
 @pytest.mark.slow
@@ -99,7 +123,7 @@ def test_a_run_that_cannot_be_opened_leaves_nothing_of_the_one_before(visit, ser
     assert "damaged" in message(page)
     assert page.locator("#input-picture").is_hidden()
     shutil.copy(plain.path / "weights.safetensors", broken)
-    page.get_by_role("button", name="Retry").click()
+    retry(page)
     wait_picture(page, "#input-picture", plain.row(17), by=0)
     page.locator("#banner").wait_for(state="hidden")
 
@@ -113,12 +137,12 @@ def test_a_run_whose_data_are_gone_says_so_until_they_are_back(visit, serve, tmp
     data.rename(tmp_path / "away.npy")
     page = visit(serve(tmp_path / "run").address)
     assert "own.npy" in message(page)
-    page.wait_for_timeout(7500)  # longer than a short message stays
+    pass_time(page, 7500)  # longer than a short message stays
     assert "own.npy" in message(page)
     (tmp_path / "away.npy").rename(data)
-    page.get_by_role("button", name="Retry").click()
+    retry(page)
     ready(page)
-    assert page.locator("#banner").is_hidden()
+    page.locator("#banner").wait_for(state="hidden")
 
 
 @pytest.mark.slow
@@ -213,15 +237,14 @@ def test_names_in_a_link_are_text_and_inline_scripts_do_not_run(visit):
             script.textContent = "window.evil = 1";
             document.body.append(script);
             document.body.insertAdjacentHTML("beforeend", "<img src=x onerror='window.evil = 1'>");
+            document.body.lastChild.addEventListener("error", () => window.refused.push("the picture"));
             const other = document.createElement("script");
             other.src = "https://example.com/evil.js";
             document.body.append(other);
         }"""
     )
-    refused = until(
-        lambda: len(set(page.evaluate("window.refused"))) >= 2 and page.evaluate("window.refused"), "refusals", page
-    )
-    assert {"script-src-elem", "script-src-attr"} <= set(refused)
+    wanted = {"script-src-elem", "script-src-attr", "the picture"}
+    until(lambda: wanted <= set(page.evaluate("window.refused")), "refusals", page)
     assert page.evaluate("window.evil ?? null") is None
 
 
@@ -240,15 +263,31 @@ def test_a_slow_answer_of_an_earlier_view_does_not_take_the_place_of_a_later_one
     until(lambda: len(held["rows"]) == 2, "the second view asks for rows", page)
     held["rows"][1].continue_()
     until(lambda: held["input"], "the second view asks for its input", page)
-    held["rows"][0].continue_()
-    page.wait_for_timeout(300)
+    answer(page, held["rows"][0])
     holding = False
     for route in held["input"]:
-        route.continue_()
-        page.wait_for_timeout(300)
+        answer(page, route)
     ready(page)
     row = int(hf.state.rows[0])
     wait_picture(page, "#edited-picture", hf.picture(hf.turned(hf.code(row), "digit", 3)))
+
+
+@pytest.mark.slow
+def test_a_slow_picture_of_an_earlier_input_does_not_take_the_place_of_a_later_one(visit, hf):
+    page = visit(link(run="hf", row=17))
+    ready(page)
+    held, holding = [], True
+    page.route("**/decode", lambda route: held.append(route) if holding else route.continue_())
+    first, second = (int(row) for row in hf.state.rows[:2])
+    page.locator(f".thumb[data-row='{first}']").click()
+    until(lambda: len(held) == 2, "the first input asks for its reconstruction and for yours", page)
+    holding = False
+    page.locator(f".thumb[data-row='{second}']").click()
+    wait_picture(page, "#reconstruction-picture", hf.picture(hf.code(second)))
+    for route in held:
+        answer(page, route)
+    wait_picture(page, "#edited-picture", hf.picture(hf.code(second)))
+    assert same(seen(page, "#reconstruction-picture"), hf.picture(hf.code(second)))
 
 
 @pytest.mark.slow
@@ -258,9 +297,9 @@ def test_the_page_asks_nobody_but_its_server(visit, served):
     page.on("request", lambda request: asked.append(request.url))
     page.reload()
     ready(page)
-    for name in ("Swap & mix", "Understand", "Training", "Operations"):
-        page.get_by_role("tab", name=name).click()
-        page.wait_for_load_state("networkidle")
+    for view, (title, _) in VIEWS.items():
+        page.get_by_role("tab", name=title).click()
+        wait_view(page, view)
     assert len(asked) > 40
     assert [url for url in asked if not url.startswith((served.address, "blob:", "data:"))] == []
 
@@ -289,23 +328,30 @@ def elsewhere():
 
 
 @pytest.mark.slow
-def test_pages_of_other_sites_are_refused(elsewhere, visit, served, hf):
+def test_pages_of_other_sites_are_refused(elsewhere, visit, serve, hf):
     visit.expected += ["CORS", "ERR_", "Failed to load resource", "frame"]
     page = visit(elsewhere)
+    served = serve(hf.path)  # its own: nobody else asks it for pictures
     decoder = served.app.app.state.desk.decoders["hf"]
     made, body = decoder.batches, json.dumps({"codes": [[0.125] * len(hf.about["columns"])]})
     post = f"fetch('{served.address}api/runs/hf/decode', {{method: 'POST', mode: 'no-cors', body: '{body}'}})"
     assert page.evaluate(f"{post}.then(() => 'done').catch(() => 'refused')") == "refused"
     assert decoder.batches == made
-    same_site = visit()
+    same_site = visit(served.address)
     ready(same_site)
     before = decoder.batches
     assert same_site.evaluate(f"{post.replace('no-cors', 'same-origin')}.then((answer) => answer.status)") == 200
     assert decoder.batches == before + 1  # the same request of the page itself is answered
     read = f"fetch('{served.address}api/runs').then(() => 'read').catch(() => 'refused')"
     assert page.evaluate(read) == "refused"
-    page.evaluate(f"document.body.innerHTML = '<iframe src=\"{served.address}\"></iframe>'")
-    page.wait_for_load_state("networkidle")
+    page.evaluate(
+        """address => new Promise((done) => {
+            const frame = Object.assign(document.createElement("iframe"), { src: address, onload: done });
+            document.body.append(frame);
+        })""",
+        served.address,
+    )
+    until(lambda: any("frame-ancestors" in error for error in visit.errors), "the frame is refused", page)
     assert page.frames[1].evaluate("document.querySelector('#tabs')") is None
 
 

@@ -19,15 +19,14 @@ export function fileButton(app, kind, name, make) {
 function codeDetails(app, lines) {
   const list = el("div", { class: "code-lines" });
   const details = el("details", { class: "code", "data-testid": "keep-code" });
+  let turn = 0;
   const fill = async () => {
     if (!details.open) return;
-    try {
-      const found = await lines();
-      const nodes = typeof found === "string" ? [el("p", { class: "note" }, found)] : found.map((each) => codeLine(...each));
-      list.replaceChildren(...nodes);
-    } catch (error) {
-      list.replaceChildren(el("p", { class: "note" }, error.message));
-    }
+    const own = ++turn;
+    const found = await lines().catch((error) => error.message);
+    if (own !== turn) return; // a later one fills: these lines may be of what was shown before
+    const nodes = typeof found === "string" ? [el("p", { class: "note" }, found)] : found.map((each) => codeLine(...each));
+    list.replaceChildren(...nodes);
   };
   details.append(el("summary", {}, "In Python / on the command line"), list);
   details.addEventListener("toggle", fill);

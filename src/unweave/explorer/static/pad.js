@@ -13,7 +13,7 @@ const KEYS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, 1], ArrowDow
 export class Pad {
   /** turn: told of [[name, value], [name, value]] */
   constructor(app, { turn }) {
-    Object.assign(this, { app, turn, about: null, place: [0.5, 0.5] });
+    Object.assign(this, { app, turn, about: null, place: [0.5, 0.5], drawing: 0 });
     this.selects = ["x", "y"].map((axis) =>
       el("select", { id: `pad-${axis}`, onchange: () => this.choose(axis) }),
     );
@@ -115,6 +115,7 @@ export class Pad {
 
   /** Paint the ground: a square of pictures around the present code; of clips, the frame in the middle. */
   async draw(code) {
+    const drawing = ++this.drawing;
     if (this.root.hidden) return;
     const [across, up] = this.knobs();
     const place = (knob, part) => {
@@ -126,7 +127,7 @@ export class Pad {
       return turned(turned(code, across, place(across, column)), up, place(up, CELLS - 1 - line));
     });
     const files = await api.decode(this.app.run, codes, `${PAGE}-pad`);
-    if (files) await this.paintGround(files);
+    if (files && drawing === this.drawing) await this.paintGround(files);
   }
 
   async paintGround(files) {

@@ -43,7 +43,7 @@ export class Side {
 
   /** What is given, and what the run makes of it. `painting` is this work: yours need not wait for it. */
   async paintInput(run, input) {
-    await Promise.all([input.show?.(this.given.canvas), this.rebuilt.root.hidden || this.decode(this.rebuilt, run, input.code)]);
+    await Promise.all([input.show?.(this.given.canvas), this.rebuilt.root.hidden || this.decode(this.rebuilt, run, input.code, () => input === this.input)]);
     this.root.classList.toggle("wide", this.given.canvas.width > WIDE * this.given.canvas.height);
   }
 
@@ -53,9 +53,10 @@ export class Side {
     if (this.about.can.decode) this.latest.ask({ run: this.run, code });
   }
 
-  async decode(figure, run, code) {
+  /** isWanted: whether the picture is still to be shown when it comes; one that is remembered overtakes others. */
+  async decode(figure, run, code, isWanted = () => true) {
     const files = await api.decode(run, [code], `${PAGE}-${this.prefix}${figure.name}`);
-    if (files) await paint(figure.canvas, files[0]);
+    if (files && isWanted()) await paint(figure.canvas, files[0]);
   }
 
   figures() {

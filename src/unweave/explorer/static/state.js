@@ -4,6 +4,8 @@ const WAIT = 150;
 const listeners = new Set();
 let values = new Map();
 let timer = 0;
+/** The address as it was last read or written. */
+let known = "";
 
 export const state = {
   /** A value as text, "" when there is none. */
@@ -32,8 +34,10 @@ export const state = {
   /** Write the address now. */
   flush() {
     clearTimeout(timer);
+    if (location.hash !== known) return; // changed by hand: `hashchange` is on its way, and must find it as it is
     const text = written();
-    if (text !== location.hash) history.replaceState(null, "", text);
+    if (text !== known) history.replaceState(null, "", text);
+    known = location.hash;
   },
 
   /** Be told when the address was changed by hand, by a link or by the back button. */
@@ -51,7 +55,8 @@ function written() {
 }
 
 function read() {
-  const [view, query = ""] = splitOnce(location.hash.replace(/^#/, ""), "?");
+  known = location.hash;
+  const [view, query = ""] = splitOnce(known.replace(/^#/, ""), "?");
   values = new Map(new URLSearchParams(query.replaceAll("+", "%2B")));
   if (view) values.set("view", view);
 }

@@ -15,7 +15,7 @@ export class Strips {
    * pick: told of the knob whose name was chosen
    */
   constructor(app, { view, turn, pick }) {
-    Object.assign(this, { app, view, turn, pick, rows: [], about: null });
+    Object.assign(this, { app, view, turn, pick, rows: [], about: null, drawing: 0 });
     this.root = el("div", { class: "strips" });
     this.settle = roving(this.root, ".strip-cell");
   }
@@ -63,14 +63,15 @@ export class Strips {
     return { canvas, node };
   }
 
-  /** All pictures around a code, in one request. */
+  /** All pictures around a code, in one request; an answer that a later one overtook is left out. */
   async draw(code) {
+    const drawing = ++this.drawing;
     this.mark(code);
     const codes = this.rows.flatMap(({ knob, values }) => values.map((value) => turned(code, knob, value)));
     if (!codes.length || !this.about.can.decode) return;
-    const files = await api.decode(this.app.run, codes, `${PAGE}-${this.view}`);
     const canvases = this.rows.flatMap(({ cells }) => cells.map(({ canvas }) => canvas));
-    if (files) await Promise.all(files.map((file, number) => paint(canvases[number], file)));
+    const files = await api.decode(this.app.run, codes, `${PAGE}-${this.view}`);
+    if (files && drawing === this.drawing) await Promise.all(files.map((file, number) => paint(canvases[number], file)));
   }
 
   /** Mark the cell of each strip that is nearest the code. */
