@@ -16,11 +16,13 @@ scikit-learn is imported when a predictor runs, not when this file is.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from unweave.core.errors import MetricError
+from unweave.metrics._forest import grow, outputs
 
 Predictor = Callable[[np.ndarray, np.ndarray, bool, np.ndarray, int], tuple[np.ndarray, np.ndarray]]
 
@@ -115,72 +117,33 @@ def _explains(inputs: np.ndarray, output: np.ndarray) -> bool:
     return left <= 0 or bool(special.fdtrc(rank, free, explained / left) < CHANCE)
 
 
-def forest(trees: int) -> Predictor:
-    """Random forest whose depth is chosen on the rows each tree has not seen.
+@dataclass(frozen=True)
+class Forest:
+    """Predictor: a random forest whose depth is chosen on the rows each tree has not seen.
 
-    Trees see the number of the bin that a code is in, of at most 255 of each dimension: a tree sorts the rows of every
-    node, which takes a time in proportion to them only if they have few values.
+    Trees see the number of the bin that a code is in, of at most 255 of each dimension: nodes are split by counts of
+    bins or, where they have few rows, by rows in the order of bins, which a split keeps.
     """
 
-    def predictor(
-        codes: np.ndarray, target: np.ndarray, classify: bool, test: np.ndarray, seed: int
+    trees: int
+
+    def __call__(
+        self, codes: np.ndarray, target: np.ndarray, classify: bool, test: np.ndarray, seed: int
     ) -> tuple[np.ndarray, np.ndarray]:
         edges = [bin_edges(column) for column in codes.T]
-        inputs, unknown = to_bins(codes, edges), to_bins(test, edges)
-        model, depth = _grow(trees, inputs, target, classify, seed)
-        grown = [tree.tree_ for tree in model.estimators_]
-        outputs = np.mean(
-            [tree.value[_ancestors(tree, depth)[depth, tree.apply(unknown)], 0, :] for tree in grown], axis=0
-        )
-        importance = np.mean([_importance_to_depth(tree, depth) for tree in grown], axis=0)
-        return importance, model.classes_[outputs.argmax(axis=1)] if classify else outputs[:, 0]
+        random, rows = np.random.default_rng(seed), len(codes)
+        # (trees, rows) how often each tree draws each row
+        weights = np.stack([np.bincount(random.integers(rows, size=rows), minlength=rows) for _ in range(self.trees)])
+        values, place = np.unique(target, return_inverse=True) if classify else (target[:0], target)
+        trees, losses = grow(to_bins(codes, edges), place, len(values), weights, random)
+        depth = _best_depth(losses)
+        said = outputs(trees, to_bins(test, edges), depth)
+        importance = np.concatenate([some.importance(depth) for some in trees]).mean(axis=0)
+        return importance, values[said.argmax(axis=1)] if classify else said[:, 0]
 
-    return predictor
-
-
-def _grow(trees: int, inputs: np.ndarray, target: np.ndarray, classify: bool, seed: int) -> tuple[Any, int]:
-    """A fitted forest and the depth to cut it at, see `_best_depth`.
-
-    At depth log2 n the leaves of an even tree have one row. Trees are grown that far, and to the end only if the best
-    depth is not in between.
-    """
-    from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
-
-    kind: Any = RandomForestClassifier if classify else RandomForestRegressor
-    for limit in (int(np.ceil(np.log2(len(inputs)))) + 1, None):
-        # All dimensions compete for every split: with a random part of them a useless one must sometimes be taken.
-        model = kind(trees, max_features=None, max_depth=limit, random_state=seed).fit(inputs, target)
-        losses = _losses_by_depth(model, inputs, target, classify)
-        if limit is None or not losses.size or losses.mean(axis=1).argmin() < limit:
-            break
-    return model, _best_depth(losses)
-
-
-def _losses_by_depth(model: Any, inputs: np.ndarray, target: np.ndarray, classify: bool) -> np.ndarray:
-    """(depths, n') squared out-of-bag error of the forest cut at depth 0, 1, ..., of n' rows a tree has not seen.
-
-    A tree cut at depth d is the tree grown to depth d, so one fit is enough to try all depths. For classes it is the
-    squared error of their shares (Brier): unlike the error rate it gets worse with every split that is mere chance.
-    """
-    trees = [tree.tree_ for tree in model.estimators_]
-    truth = (target[:, None] == model.classes_).astype(np.float64) if classify else target[:, None]
-    unseen, outputs = [], []
-    depth = max(tree.max_depth for tree in trees)
-    for tree, drawn in zip(trees, model.estimators_samples_, strict=True):
-        rows = np.flatnonzero(np.bincount(drawn, minlength=len(inputs)) == 0)
-        # (depths, leaves) which node a leaf is in at each depth, then its output: (depths, leaves, outputs)
-        values, leaves = tree.value[_ancestors(tree, depth), 0, :], tree.apply(inputs[rows])
-        unseen.append(rows)
-        outputs.append((values, leaves))
-    votes = np.bincount(np.concatenate(unseen), minlength=len(inputs))
-    rated = votes > 0
-    losses = np.empty((depth + 1, int(rated.sum())))
-    for level in range(depth + 1):
-        total = np.zeros(truth.shape)
-        for rows, (values, leaves) in zip(unseen, outputs, strict=True):
-            total[rows] += values[level][leaves]
-        losses[level] = ((total[rated] / votes[rated, None] - truth[rated]) ** 2).sum(axis=1)
-    return losses
+    def seconds(self, rows: int, dimensions: int, classes: int) -> float:
+        """About what a fit takes on one core."""
+        return 3e-7 * self.trees * rows * dimensions
 
 
 def _best_depth(losses: np.ndarray) -> int:
@@ -199,19 +162,6 @@ def _best_depth(losses: np.ndarray) -> int:
     return depth if lead.mean() > STANDARD_ERRORS * lead.std() / root else 0
 
 
-def _ancestors(tree: Any, depth: int) -> np.ndarray:
-    """(depth + 1, nodes) the node above each node at depth 0, 1, ...; a node that is not as deep is its own."""
-    found = np.zeros((depth + 1, tree.node_count), dtype=np.intp)
-    level = np.zeros(1, dtype=np.intp)
-    for number in range(max(depth, tree.max_depth) + 1):
-        found[number:, level] = level  # until its children say otherwise
-        split = level[tree.children_left[level] >= 0]
-        children = np.concatenate([tree.children_left[split], tree.children_right[split]])
-        found[: number + 1, children] = np.tile(found[: number + 1, split], 2)
-        level = children
-    return found
-
-
 def bin_edges(column: np.ndarray, most: int = MOST_BINS) -> np.ndarray:
     """At most 254 ascending numbers that cut an (n,) column into bins: between neighbours, or as many quantiles."""
     values = np.unique(column)
@@ -222,54 +172,46 @@ def bin_edges(column: np.ndarray, most: int = MOST_BINS) -> np.ndarray:
 
 
 def to_bins(codes: np.ndarray, edges: Sequence[np.ndarray]) -> np.ndarray:
-    """(n, D) numbers of bins, float32 as trees want it, from (n, D) codes and the edges of each dimension."""
-    binned = np.empty(codes.shape, dtype=np.float32, order="F")  # a tree reads column by column
+    """(n, D) numbers of bins from (n, D) codes and the edges of each dimension."""
+    binned = np.empty(codes.shape, dtype=np.uint8)
     for d, cuts in enumerate(edges):
         binned[:, d] = np.searchsorted(cuts, codes[:, d])
     return binned
 
 
-def _importance_to_depth(tree: Any, depth: int) -> np.ndarray:
-    """(D,) share of each dimension in the decrease of impurity by the splits above a depth; zeros without a split."""
-    impurity = tree.weighted_n_node_samples * tree.impurity
-    importance, level = np.zeros(tree.n_features), np.zeros(1, dtype=np.intp)
-    for _ in range(depth):
-        split = level[tree.children_left[level] >= 0]
-        left, right = tree.children_left[split], tree.children_right[split]
-        decrease = np.maximum(impurity[split] - impurity[left] - impurity[right], 0.0)
-        importance += np.bincount(tree.feature[split], decrease, minlength=len(importance))
-        level = np.concatenate([left, right])
-    return importance / (importance.sum() or 1.0)
-
-
-def boosted(trees: int) -> Predictor:
-    """Gradient boosting of small trees; the importance of a dimension is its share in the gain of all splits.
+@dataclass(frozen=True)
+class Boosted:
+    """Predictor: gradient boosting of small trees. The importance of a dimension is its share in all gains.
 
     The histogram version is about twenty times as fast as the exact one that Locatello et al. used. scikit-learn gives
     its gains only in `_predictors`; permutation importances would be public, but on codes that know nothing they are
     a few chance numbers around zero, which normalise to a high score.
     """
 
-    def predictor(
-        codes: np.ndarray, target: np.ndarray, classify: bool, test: np.ndarray, seed: int
+    trees: int
+
+    def __call__(
+        self, codes: np.ndarray, target: np.ndarray, classify: bool, test: np.ndarray, seed: int
     ) -> tuple[np.ndarray, np.ndarray]:
         from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
         from threadpoolctl import threadpool_limits
 
         model: Any = HistGradientBoostingClassifier if classify else HistGradientBoostingRegressor
         model = model(
-            max_iter=trees,
+            max_iter=self.trees,
             max_depth=3,
             min_samples_leaf=5,
             early_stopping=False,
             max_leaf_nodes=None,
             random_state=seed,
         )
-        with threadpool_limits(1, user_api="openmp"):  # the factors already share the cores
+        with threadpool_limits(1, user_api="openmp"):  # the fits already share the cores
             model.fit(codes, target)
             return gains(model), model.predict(test)
 
-    return predictor
+    def seconds(self, rows: int, dimensions: int, classes: int) -> float:
+        """About what a fit takes on one core; of more than two classes every one has its trees."""
+        return self.trees * (classes if classes > 2 else 1) * (4e-4 + 9e-9 * rows * dimensions)
 
 
 def gains(model: Any) -> np.ndarray:

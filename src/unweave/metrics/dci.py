@@ -6,6 +6,7 @@ matrix R. The score asks whether each dimension matters for one factor only.
 
 from __future__ import annotations
 
+import multiprocessing
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,7 +16,7 @@ from unweave.core.card import Card
 from unweave.core.errors import MetricError
 from unweave.core.factors import FactorKind
 from unweave.core.score import Score
-from unweave.metrics._importance import Predictor, boosted, disentanglement_completeness, forest, lasso
+from unweave.metrics._importance import Boosted, Forest, Predictor, disentanglement_completeness, lasso
 from unweave.metrics._inputs import Checked, check
 from unweave.metrics._interval import generator
 from unweave.metrics._metric import metric
@@ -44,6 +45,8 @@ LOCATELLO = Card(
 }""",
     needs="codes and factors",
 )
+
+WORTH_PROCESSES = 5.0  # seconds of work on one core; to start processes takes one or two
 
 
 def _eastwood(predictor: str) -> Card:
@@ -90,7 +93,7 @@ def dci_forest(
     folds:        parts of the rows; each predictor is trained on all but one and tested on that one
     trees:        trees in each forest (10 in the paper)
     most_classes: a discrete factor with more values than this is regressed as the number it is
-    jobs:         threads; -1 takes all cores. The result does not depend on it
+    jobs:         threads, or processes where there is much to do; -1 takes all cores. The result does not depend on it
 
     value: disentanglement, with an interval from the folds (delete-a-group jackknife)
     parts: factors (K,), dimensions (D,)   their names
@@ -101,7 +104,7 @@ def dci_forest(
            nrmse, accuracy                 the same as {factor: value}, for regressed and for classified factors
     """
     checked, settings = check(codes, factors, names, kinds), {"trees": trees, "most_classes": most_classes}
-    return _score("dci_forest", checked, forest(trees), rng, folds, most_classes, jobs, settings)
+    return _score("dci_forest", checked, Forest(trees), rng, folds, most_classes, jobs, settings)
 
 
 @metric(LOCATELLO)
@@ -123,7 +126,7 @@ def dci_boosted(
     parts as in `dci_forest`.
     """
     checked, settings = check(codes, factors, names, kinds), {"trees": trees, "most_classes": most_classes}
-    return _score("dci_boosted", checked, boosted(trees), rng, folds, most_classes, jobs, settings)
+    return _score("dci_boosted", checked, Boosted(trees), rng, folds, most_classes, jobs, settings)
 
 
 def _score(
@@ -183,30 +186,56 @@ def _predict(
     values = [np.unique(checked.factors[present[:, k], k]) for k in range(factors)]
     classify = [bool(checked.discrete[k]) and len(values[k]) <= most_classes for k in range(factors)]
 
-    def fit(g: int, k: int) -> tuple[np.ndarray, np.ndarray]:
-        """(D,) importances trained without fold g; (2,) summed loss on its rows, with them and without any codes."""
+    def task(g: int, k: int) -> Any:
         train, test = present[:, k] & (fold != g), present[:, k] & (fold == g)
         target, truth = checked.factors[train, k], checked.factors[test, k]
         if classify[k]:  # classes by number, whatever their values
             target, truth = np.searchsorted(values[k], target), np.searchsorted(values[k], truth)
-        importance, guess = np.zeros(dimensions), np.full(len(truth), target.mean())
-        if len(np.unique(target)) > 1:
-            seed = int(seeds[g, k])
-            importance, guess = predictor(checked.codes[train], target, classify[k], checked.codes[test], seed)
-        if classify[k]:
-            return importance, np.array([(guess != truth).sum(), len(truth)], dtype=np.float64)
-        return importance, np.array([((guess - truth) ** 2).sum(), ((target.mean() - truth) ** 2).sum()])
+        rows = checked.codes[train], checked.codes[test]
+        return joblib.delayed(_fit)(predictor, *rows, target, truth, classify[k], int(seeds[g, k]))
 
+    classes = [len(v) if c else 0 for v, c in zip(values, classify, strict=True)]
     # The slowest fits first, so that no core waits for one of them at the end.
-    order = sorted(np.ndindex(folds, factors), key=lambda gk: -len(values[gk[1]]) if classify[gk[1]] else 0)
+    order = sorted(np.ndindex(folds, factors), key=lambda gk: -classes[gk[1]])
+    seconds = 0.0
+    if isinstance(predictor, (Forest, Boosted)):
+        seconds = folds * sum(predictor.seconds(rows, dimensions, number) for number in classes)
+    # Fits of many short steps wait for each other's threads: only processes use several cores. A process that is not to
+    # have children cannot start any.
+    processes = seconds > WORTH_PROCESSES and not multiprocessing.current_process().daemon
     with threadpool_limits(limits=1):  # the fits already share the cores
-        fits = joblib.Parallel(jobs, prefer="threads")(joblib.delayed(fit)(g, k) for g, k in order)
+        parallel = joblib.Parallel(jobs, prefer="processes" if processes else "threads", max_nbytes=None)
+        fits = parallel(task(g, k) for g, k in order)
     importances, losses = np.zeros((folds, dimensions, factors)), np.zeros((factors, 2))
     for (g, k), (importance, loss) in zip(order, fits, strict=True):
         importances[g, :, k] = importance
         losses[k] += loss
     error = losses[:, 0] / np.where(losses[:, 1] > 0, losses[:, 1], 1.0)
     return importances, np.where(classify, error, np.sqrt(error)), classify
+
+
+def _fit(
+    predictor: Predictor,
+    codes: np.ndarray,
+    test: np.ndarray,
+    target: np.ndarray,
+    truth: np.ndarray,
+    classify: bool,
+    seed: int,
+) -> tuple[np.ndarray, np.ndarray]:
+    """(D,) importances; (2,) summed loss on rows not trained on, with codes and without any.
+
+    codes, test:   (n, D) rows to train on, (m, D) rows to test on
+    target, truth: (n,), (m,) their values of the factor
+
+    May run in a process of its own: all that it needs is in its arguments.
+    """
+    importance, guess = np.zeros(codes.shape[1]), np.full(len(truth), target.mean())
+    if len(np.unique(target)) > 1:
+        importance, guess = predictor(codes, target, classify, test, seed)
+    if classify:
+        return importance, np.array([(guess != truth).sum(), len(truth)], dtype=np.float64)
+    return importance, np.array([((guess - truth) ** 2).sum(), ((target.mean() - truth) ** 2).sum()])
 
 
 def _jackknife(values: Sequence[float], centre: float, level: float = 0.95) -> tuple[float, float]:

@@ -190,22 +190,38 @@ def _one_by_one(x: np.ndarray, place: np.ndarray, inverse_penalty: float) -> np.
 
 
 class _Products:
-    """Parts (D + 1, n) of the columns and (Q, n) products of two of them; kept where they are few, else made anew."""
+    """Parts (D + 1, n) of the columns and (Q, n) products of two of them; kept where they are few, else made anew.
+
+    All parts share one array: memory given back in small pieces is taken from the system page by page each time.
+    """
 
     def __init__(self, columns: np.ndarray, values: int):
         self.number, rows = columns.shape
         self.left, self.right = np.triu_indices(self.number)
-        step = max(128, MOST_SHARES // max(values, len(self.left)))
+        pairs = len(self.left)
+        step = max(128, MOST_SHARES // max(values, pairs))
         self.parts = [columns[:, start : start + step] for start in range(0, rows, step)]
-        self.kept = [self.of(part) for part in self.parts] if rows * len(self.left) <= MOST_KEPT else None
+        self.keep = rows * pairs <= MOST_KEPT
+        self.room = np.empty((len(self.parts) if self.keep else 1, pairs * step))
+        self.scratch = np.empty((3, values * step))
+        if self.keep:
+            for number in range(len(self.parts)):
+                self._make(number, number)
 
-    def of(self, part: np.ndarray) -> np.ndarray:
-        return np.concatenate([part[d] * part[d:] for d in range(self.number)])  # in the order of `left`, `right`
+    def _make(self, part: int, room: int) -> np.ndarray:
+        columns, products = self.parts[part], self._kept(part, room)
+        for d in range(self.number):  # in the order of `left`, `right`
+            start = d * self.number - d * (d - 1) // 2
+            np.multiply(columns[d], columns[d:], out=products[start : start + self.number - d])
+        return products
+
+    def _kept(self, part: int, room: int) -> np.ndarray:
+        length = self.parts[part].shape[1]
+        return self.room[room, : len(self.left) * length].reshape(-1, length)
 
     def __iter__(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        if self.kept is not None:
-            return zip(self.parts, self.kept, strict=True)
-        return ((part, self.of(part)) for part in self.parts)
+        for number, part in enumerate(self.parts):
+            yield part, self._kept(number, number) if self.keep else self._make(number, 0)
 
 
 def _logistic(
@@ -216,16 +232,21 @@ def _logistic(
     slope = penalty * weights - of_value
     upper = np.zeros((len(weights), len(products.left)))
     for part, pairs in products:
-        margin = weights @ part  # (V, n)
-        small = np.abs(margin)
+        shape = len(weights), part.shape[1]
+        margin, small, share = (room[: shape[0] * shape[1]].reshape(shape) for room in products.scratch)
+        np.matmul(weights, part, out=margin)
+        np.abs(margin, out=small)
         np.exp(np.negative(small, out=small), out=small)
-        share = 1 + small
+        np.add(1, small, out=share)
         np.reciprocal(share, out=share)  # of the likelier side
-        loss += np.maximum(margin, 0).sum(axis=1) - np.log(share).sum(axis=1)
-        slope += np.where(margin > 0, share, 1 - share) @ part.T
         small *= share
         small *= share
         upper += small @ pairs.T
+        loss += np.maximum(margin, 0, out=small).sum(axis=1)
+        loss -= np.log(share, out=small).sum(axis=1)
+        np.subtract(1, share, out=small)
+        np.copyto(small, share, where=margin > 0)
+        slope += small @ part.T
     bend = np.empty((len(weights), products.number, products.number))
     bend[:, products.left, products.right] = bend[:, products.right, products.left] = upper
     bend += np.diag(penalty)
