@@ -107,13 +107,35 @@ def test_the_discriminator_sees_the_codes_that_the_vae_drew(bench, monkeypatch):
     assert torch.equal(seen[1][: batch.rows], seen[0].detach())
     assert len(seen[1]) == 2 * batch.rows  # and as many whose dimensions were permuted
     assert not seen[1].requires_grad
-    assert [id(each) for each in encoded] == [id(batch.extra["second"])]
+    second = batch.extra["second"]
+    assert [id(each) for each in encoded] == [id(second)]
     system.objective("discriminator", batch, 1)  # the VAE rested
     system.objective("vae", batch, 2)
     system.objective("discriminator", other, 2)
-    assert [id(each) for each in encoded[1:]] == [
-        id(each) for each in (batch, batch.extra["second"], other, other.extra["second"])
-    ]
+    expected = (batch, second, second, other, other.extra["second"])
+    assert [id(each) for each in encoded[1:]] == [id(each) for each in expected]
+
+
+def test_both_halves_are_codes_of_one_encoder(bench):
+    """Codes of before and after the VAE's step could be told apart by the step alone.
+
+    Here the encoder moves far in a step, and both batches are the same images: what is permuted are codes of the
+    encoder that the joint half is of.
+    """
+    system = build(bench)
+    batch = bench.batch(second=True)
+    batch = Batch(rows=batch.rows, x=batch.x, extra={"second": Batch(rows=batch.rows, x=batch.x)})
+    seen = []
+    system.discriminator.register_forward_pre_hook(lambda module, inputs: seen.append(inputs[0].detach()))
+    system.objective("vae", batch, 0)
+    with torch.no_grad():
+        for parameter in system.networks.parameters():
+            parameter += 10.0
+    after = system._codes(batch)
+    system.objective("discriminator", batch, 0)
+    joint, permuted = seen[1].tensor_split(2)
+    assert (after.mean() - joint.mean()).abs() > 5
+    assert (permuted.mean() - joint.mean()).abs() < 3
 
 
 def test_second_batch_is_the_discriminators_alone(bench):

@@ -107,7 +107,7 @@ class FactorVAE(System, Encodes, Decodes, Samples):
         super().__init__(config, spec)
         self.networks = GaussianNetworks(config, spec, encoder, decoder)
         self.discriminator = Discriminator(config.latent, config.discriminator.layers, config.discriminator.width)
-        self._drawn: tuple[Batch, Tensor] | None = None  # the codes of the step's batch, from the VAE's turn
+        self._drawn: tuple[Batch, Tensor, Tensor] | None = None  # a step's codes, from the VAE's turn
 
     @property
     def blocks(self) -> tuple[Block, ...]:
@@ -134,7 +134,8 @@ class FactorVAE(System, Encodes, Decodes, Samples):
     def _vae(self, batch: Batch) -> Terms:
         q = self.posterior(batch)
         p = self.joint(q.as_given(x=batch.observations), batch)
-        self._drawn = (batch, q["z"].detach())
+        if "second" in batch.extra:
+            self._drawn = (batch, q["z"].detach(), self._codes(self._second(batch)))
         return Terms(
             {
                 "reconstruction": reconstruction(p),
@@ -145,17 +146,22 @@ class FactorVAE(System, Encodes, Decodes, Samples):
         )
 
     def _discriminator(self, batch: Batch) -> Terms:
-        codes = self._codes_of_step(batch)
+        codes, second = self._codes_of_step(batch)
         # One call for both halves: its large matrices are read once, and its gradients need not be added up.
-        both = torch.cat([codes, permute_dims(self._codes(self._second(batch)))])
-        joint, permuted = self.discriminator(both).tensor_split([len(codes)])
+        joint, permuted = self.discriminator(torch.cat([codes, permute_dims(second)])).tensor_split([len(codes)])
         right = torch.cat([joint[:, 0] > joint[:, 1], permuted[:, 1] > permuted[:, 0]])
         return Terms({"discrimination": discriminator_cost(joint, permuted)}, diagnostics={"accuracy": right})
 
-    def _codes_of_step(self, batch: Batch) -> Tensor:
-        """(B, D) the codes that the VAE drew at this step (Algorithm 2 uses them for both); its own when it rests."""
+    def _codes_of_step(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        """(B, D) codes of the batch and of the second one; those of the VAE's turn, or new ones when it rests.
+
+        Both are of the same encoder. If one were of the encoder before its step and the other of that after it, the
+        discriminator would learn to tell the two encoders apart, and the VAE to run from its own past: its codes grow.
+        """
         drawn, self._drawn = self._drawn, None
-        return drawn[1] if drawn is not None and drawn[0] is batch else self._codes(batch)
+        if drawn is not None and drawn[0] is batch:
+            return drawn[1], drawn[2]
+        return self._codes(batch), self._codes(self._second(batch))
 
     @torch.no_grad()
     def _codes(self, batch: Batch) -> Tensor:
