@@ -103,9 +103,10 @@ def tables_of(times: Times, sizes: Sequence[int]) -> list[Table]:
             own.append((name, spread(few["wall"]), "", "", ""))
             continue
         growth = [statistics.median(many[kind]) / statistics.median(few[kind]) for kind in ("wall", "processor")]
-        own.append((name, spread(few["wall"]), spread(many["wall"]), *(f"{times:.1f}" for times in growth)))
-        if name in IN_PROCESSES:
-            own[-1] = (*own[-1][:-1], "")
+        by_wall, by_processor = (f"{times:.1f}" for times in growth)
+        own.append(
+            (name, spread(few["wall"]), spread(many["wall"]), by_wall, "" if name in IN_PROCESSES else by_processor)
+        )
     middle = {name: statistics.median(of[first]["wall"]) for name, of in times.items()}
     if "modularity" in middle and "explicitness" in middle:
         middle["modularity and explicitness"] = middle["modularity"] + middle["explicitness"]
