@@ -4,8 +4,8 @@ Two things of the machine, not of any model, cost a large part of a step on a CP
 
 - Denormal numbers (below 1.2e-38, as Adam's second moments of unused weights soon are) take many times as
   long as others. They are flushed to zero while training lasts.
-- The C library's allocator hands every block above a threshold back to the system as soon as it is free, so each step
-  faults the pages of its activations in again, zeroed by the kernel. It is told to keep blocks of up to 32 MB.
+- The C library's allocator hands every large block back to the system as soon as it is free, so each step faults the
+  pages of its activations in again, zeroed by the kernel. While training lasts it keeps them for the next step.
 """
 
 from __future__ import annotations
@@ -15,23 +15,27 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
+from typing import Any
 
 import torch
 
-# Parameters of mallopt in glibc's malloc.h. 32 MB is the largest threshold it takes.
-_M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_THRESHOLD = -1, -2, -3
-_LARGEST_KEPT = 32 * 1024**2
-_KEPT_IN_ALL = 2**31 - 1
+# Parameters of mallopt, in glibc's malloc.h.
+_M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_THRESHOLD, _M_MMAP_MAX = -1, -2, -3, -4
+_MB = 1024**2
+# No block of its own mapping, whatever its size; the heap grows in large steps and does not shrink.
+_KEEPING = {_M_MMAP_MAX: 0, _M_TRIM_THRESHOLD: 2**31 - 1, _M_TOP_PAD: 64 * _MB}
+# As the allocator is by itself once it has seen blocks of 32 MB, the largest threshold that it takes.
+_USUAL = {_M_MMAP_MAX: 65536, _M_MMAP_THRESHOLD: 32 * _MB, _M_TRIM_THRESHOLD: 64 * _MB, _M_TOP_PAD: 128 * 1024}
 
 
 @contextmanager
 def fast_arithmetic() -> Iterator[None]:
-    """While it lasts denormals are zero (they are not afterwards, unless they were before); large blocks stay ours."""
-    keep_large_blocks()
+    """While it lasts denormals are zero and freed memory stays ours; afterwards neither, unless it was so before."""
     before = _flushes_denormals()
     torch.set_flush_denormal(True)
     try:
-        yield
+        with kept_blocks():
+            yield
     finally:
         torch.set_flush_denormal(before)
 
@@ -40,18 +44,36 @@ def _flushes_denormals() -> bool:
     return bool((torch.full((1,), 1e-30) * 1e-10 == 0).item())
 
 
-@cache
-def keep_large_blocks() -> bool:
-    """Tell the allocator to keep freed blocks for the next step; False where it is not glibc's and nothing is done.
+@contextmanager
+def kept_blocks() -> Iterator[bool]:
+    """While it lasts the allocator keeps freed blocks; at its end it gives back to the system what is free.
 
-    It holds for the rest of the process: memory of the largest step stays with it until it ends.
+    Yields False where the C library is not glibc and nothing is done.
     """
-    if not sys.platform.startswith("linux"):
-        return False
+    library = _glibc()
+    if library is None:
+        yield False
+        return
+    _tell(library, _KEEPING)
     try:
-        mallopt = ctypes.CDLL(None).mallopt
+        yield True
+    finally:
+        _tell(library, _USUAL)
+        library.malloc_trim(0)
+
+
+def _tell(library: Any, settings: dict[int, int]) -> None:
+    for name, value in settings.items():
+        library.mallopt(name, value)
+
+
+@cache
+def _glibc() -> Any:
+    """The C library if it has the two calls, else None."""
+    if not sys.platform.startswith("linux"):
+        return None
+    try:
+        library = ctypes.CDLL(None)
+        return library if library.mallopt and library.malloc_trim else None
     except (AttributeError, OSError):  # another C library
-        return False
-    settings = ((_M_MMAP_THRESHOLD, _LARGEST_KEPT), (_M_TRIM_THRESHOLD, _KEPT_IN_ALL), (_M_TOP_PAD, 2 * _LARGEST_KEPT))
-    done = [mallopt(name, value) == 1 for name, value in settings]
-    return all(done)
+        return None
