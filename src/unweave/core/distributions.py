@@ -36,21 +36,23 @@ def normal(mean: Tensor, std: Tensor | float) -> Independent:
 class FewPassNormal(Normal):
     """The normal distribution with a density in five passes over the values, where PyTorch's takes nine.
 
-    loc, scale: tensors; of one shape they are taken as they are, without the checks that many steps would pay for
+    loc, scale: tensors; of one shape they are taken as they are, without the checks that many steps would pay for. A
+                scale that many values share is not spread out over them before its logarithm is taken
     """
 
     def __init__(self, loc: Tensor, scale: Tensor, validate_args: bool | None = None):
+        self.shared_scale = scale
         if loc.shape != scale.shape:
             loc, scale = torch.broadcast_tensors(loc, scale)
         self.loc, self.scale = loc, scale
         Distribution.__init__(self, loc.shape, validate_args=validate_args)
 
     def expand(self, batch_shape: Shape, _instance: Distribution | None = None) -> FewPassNormal:
-        return FewPassNormal(self.loc.expand(batch_shape), self.scale.expand(batch_shape), validate_args=False)
+        return FewPassNormal(self.loc.expand(batch_shape), self.shared_scale, validate_args=False)
 
     def log_prob(self, value: Tensor) -> Tensor:
-        error = (value - self.loc) / self.scale
-        return torch.addcmul(-0.5 * math.log(2 * math.pi) - self.scale.log(), error, error, value=-0.5)
+        error = (value - self.loc) / self.shared_scale
+        return torch.addcmul(-0.5 * math.log(2 * math.pi) - self.shared_scale.log(), error, error, value=-0.5)
 
 
 @register_kl(FewPassNormal, FewPassNormal)
