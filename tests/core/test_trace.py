@@ -125,3 +125,16 @@ def test_what_was_given_and_never_used_is_known():
     q = Trace({"stlye": torch.zeros(1, 2)}, rows=1)
     q.sample("style", standard_normal(2))
     assert q.unused == ("stlye",)
+
+
+def test_what_a_site_will_be_is_known_only_where_no_row_is_drawn():
+    whole = torch.arange(12.0).reshape(2, 3, 2)
+    mask = torch.tensor([True, False])
+    p = Trace({"z": whole, "y[0]": torch.ones(2, 1), "x": Given(torch.zeros(2, 1), mask)}, rows=2)
+    assert torch.equal(p.known("z[1]"), whole[:, 1])
+    assert torch.equal(p.known("z", event_dims=2), whole)
+    assert torch.equal(p.known("y[0]"), torch.ones(2, 1))
+    assert p.known("y[1]") is None  # not given
+    assert p.known("x") is None  # given in part
+    assert p.names == ()  # asking samples nothing
+    assert torch.equal(p.sample("z[1]", standard_normal(2)), p.known("z[1]"))

@@ -102,6 +102,54 @@ def test_a_posterior_that_ignores_x_still_has_one_cost_per_row() -> None:
     assert kl_elements(q, p, "z").shape == (6, 2)
 
 
+def many_sites(samples: int | None = None) -> tuple[Trace, Trace, list[Tensor]]:
+    """Five factorised normals of one shape in q and in p, as the steps of a sequence are."""
+    torch.manual_seed(1)
+    parameters = [torch.randn(2, 4, 3, dtype=torch.float64, requires_grad=True) for _ in range(10)]
+    q = Trace(rows=4, samples=samples)
+    for t, (mean, log_std) in enumerate(parameters[:5]):
+        q.sample(f"z[{t}]", normal(mean, log_std.exp()))
+    p = Trace(q.as_given(), rows=4, samples=samples)
+    for t, (mean, log_std) in enumerate(parameters[5:]):
+        p.sample(f"z[{t}]", normal(mean, log_std.exp()))
+    return q, p, parameters
+
+
+def test_kl_of_many_sites_is_the_sum_of_each() -> None:
+    q, p, parameters = many_sites()
+    together, apart = kl(q, p), sum(kl(q, p, f"z[{t}]") for t in range(5))
+    torch.testing.assert_close(together, apart)
+    assert together.shape == (4,)
+    for found, expected in zip(
+        torch.autograd.grad(together.square().sum(), parameters, retain_graph=True),
+        torch.autograd.grad(apart.square().sum(), parameters),
+        strict=True,
+    ):
+        torch.testing.assert_close(found, expected)
+
+
+def test_kl_of_sites_that_are_not_alike_is_the_sum_of_each() -> None:
+    q, p, _ = many_sites()
+    q.sample("w", normal(torch.ones(4, 2, dtype=torch.float64), 0.5))  # of another size
+    p.sample("w", standard_normal(2, like=torch.zeros((), dtype=torch.float64)))  # without a batch axis
+    torch.testing.assert_close(kl(q, p), kl(q, p, "w") + sum(kl(q, p, f"z[{t}]") for t in range(5)))
+    wide = torch.arange(24.0).reshape(2, 3, 4)
+    q, p = Trace(rows=2), Trace(rows=2)
+    for name in ("a", "b"):  # normals whose event has two axes
+        q.sample(name, torch.distributions.Independent(normal(wide, 1.0).base_dist, 2))
+        p.sample(name, torch.distributions.Independent(normal(torch.zeros_like(wide), 1.0).base_dist, 2))
+    torch.testing.assert_close(kl(q, p), wide.square().sum((1, 2)))
+
+
+def test_sites_of_different_sizes_in_q_and_p_are_refused() -> None:
+    q, p = Trace(rows=4), Trace(rows=4)
+    for name in ("a", "b"):
+        q.sample(name, normal(torch.zeros(4, 3), 1.0))
+        p.sample(name, normal(torch.zeros(4, 1), 1.0))
+    with pytest.raises(UnweaveError, match=r"event shape \(3,\), the prior \(1,\)"):
+        kl(q, p)
+
+
 def test_reconstruction_is_the_negative_log_likelihood() -> None:
     q, p, _ = run(samples=3)
     residual = (0 - q["style"][..., :2]) / 0.5

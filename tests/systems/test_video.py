@@ -184,6 +184,43 @@ def test_batched_transitions_are_separate_networks():
         torch.testing.assert_close(log_variance[..., 2 * g : 2 * g + 2], out[..., 2:])
 
 
+@pytest.mark.parametrize("transitions", ["factored", "entangled"])
+def test_known_codes_are_predicted_at_once_and_as_one_after_the_other(transitions):
+    system = small({"transitions": transitions})
+    torch.manual_seed(3)
+    q = system.posterior(Batch.of(clips()))
+    given = q.as_given(x=clips())
+    at_once = system.joint(given, Batch(rows=3))
+    system._predictions = lambda p, steps: []
+    in_turn = system.joint(given, Batch(rows=3))
+    assert at_once.names == in_turn.names
+    for name in at_once.names:
+        torch.testing.assert_close(at_once.site(name).log_prob, in_turn.site(name).log_prob, rtol=1e-12, atol=1e-12)
+    wanted = {"inputs": list(system.parameters()), "allow_unused": True, "retain_graph": True}
+    both = [torch.autograd.grad(p.log_prob().sum(), **wanted) for p in (at_once, in_turn)]
+    for found, expected in zip(*both, strict=True):
+        assert (found is None) == (expected is None)
+        if found is not None:
+            torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-10)
+
+
+def test_a_clip_known_in_part_is_predicted_step_by_step():
+    system = small()
+    given = {f"factor_{i}[0]": torch.ones(3, D, dtype=torch.float64) for i in range(K)}
+    torch.manual_seed(0)
+    p = system.joint(given, Batch(rows=3))
+    drawn = torch.cat([p[f"factor_{i}[1]"] for i in range(K)], dim=-1)
+    mean, _ = system.transitions(drawn)
+    torch.testing.assert_close(p.site("factor_1[2]").distribution.mean, mean[:, D : 2 * D])
+    assert not torch.equal(p["factor_0[1]"][0], p["factor_0[1]"][1])  # drawn for each row
+
+
+def test_codes_of_a_wrong_size_are_told_in_one_line():
+    system = small()
+    with pytest.raises(ShapeError, match=r"site 'factor_0\[0\]' was given a value of shape \(3, 5\)"):
+        system.joint({f"factor_{i}": torch.zeros(3, T, 5, dtype=torch.float64) for i in range(K)}, Batch(rows=3))
+
+
 def test_codes_draws_and_rendering_have_the_declared_shapes():
     system = small().float()
     x = clips().float()

@@ -119,7 +119,7 @@ class Trace:
         """The value of a random variable: given if it was given, drawn otherwise."""
         if name in self._sites:
             raise UnweaveError(f"site {name!r} is sampled twice in one trace: give each random variable its own name")
-        given = self._find_given(name, distribution)
+        given = self._find_given(name, len(distribution.event_shape))
         if given is None:
             site = Site(name, distribution, self._draw(distribution), Provenance.SAMPLED)
         else:
@@ -135,13 +135,21 @@ class Trace:
         self._sites[name] = site
         return site.value
 
-    def _find_given(self, name: str, distribution: Distribution) -> Given | None:
+    def known(self, name: str, event_dims: int = 1) -> Tensor | None:
+        """The value a site will have, where no row of it is to be drawn; None where one is. It is not sampled by this.
+
+        A program that finds all steps known need not go through them one after the other.
+        """
+        given = self._find_given(name, event_dims)
+        return None if given is None or given.mask is not None else given.value
+
+    def _find_given(self, name: str, event_dims: int) -> Given | None:
         """What was given for a site; steps `z[0]`, `z[1]`, ... of a block find their part of what was given for `z`."""
         numbered = re.fullmatch(r"(.+)\[(\d+)\]", name)
         if name in self._given or numbered is None or numbered[1] not in self._given:
             return self._given.get(name)
         whole, step = self._given[numbered[1]], int(numbered[2])
-        axis = whole.value.dim() - len(distribution.event_shape) - 1
+        axis = whole.value.dim() - event_dims - 1
         if axis < 1 or step >= whole.value.shape[axis]:
             raise ShapeError(
                 f"site {name!r} looks for its part of a value given for {numbered[1]!r}, which has shape "

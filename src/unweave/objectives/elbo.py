@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 from torch.distributions import Distribution, Independent, MultivariateNormal, Normal, kl_divergence
 
+from unweave.core.distributions import FewPassNormal, normal
 from unweave.core.errors import ConfigError, ShapeError, UnweaveError
 from unweave.core.trace import Provenance, Site, Trace
 
@@ -34,7 +35,12 @@ def kl(q: Trace, p: Trace, *names: str, estimator: Estimator = "analytic") -> Te
     if estimator not in ("analytic", "sampled", "auto"):
         raise ConfigError(f"unknown KL estimator {estimator!r}: choose 'analytic', 'sampled' or 'auto'")
     chosen = names or _shared_sites(q, p)
-    costs = [_site_kl(q.site(name), p.site(name), estimator) for name in chosen]
+    pairs = [(q.site(name), p.site(name)) for name in chosen]
+    if len(pairs) > 1 and estimator != "sampled":
+        posterior, prior = (_as_one([pair[side].distribution for pair in pairs]) for side in (0, 1))
+        if posterior is not None and prior is not None and posterior.mean.shape == prior.mean.shape:
+            return kl_divergence(posterior, prior).sum(0)
+    costs = [_site_kl(*pair, estimator) for pair in pairs]
     return costs[0] if len(costs) == 1 else torch.stack(torch.broadcast_tensors(*costs)).sum(0)
 
 
@@ -73,6 +79,21 @@ def _shared_sites(q: Trace, p: Trace) -> tuple[str, ...]:
                 "for example kl(q, p, 'style')"
             )
     return tuple(site.name for site in shared)
+
+
+def _as_one(distributions: list[Distribution]) -> Independent | None:
+    """Factorised normals of one shape, (B, D) each, as one over (N, B, D); None where one is not like the others.
+
+    Many small sites, such as the steps of a sequence, are then one computation.
+    """
+    shapes = {(each.batch_shape, each.event_shape) for each in distributions}
+    normals = [
+        each for each in distributions if isinstance(each, Independent) and type(each.base_dist) is FewPassNormal
+    ]
+    factorised = all(each.reinterpreted_batch_ndims == 1 and each.batch_shape for each in normals)
+    if len(normals) < len(distributions) or len(shapes) > 1 or not factorised:
+        return None
+    return normal(*(torch.stack([getattr(each.base_dist, part) for each in normals]) for part in ("loc", "scale")))
 
 
 def _site_kl(q: Site, p: Site, estimator: Estimator) -> Tensor:

@@ -135,12 +135,12 @@ class Transitions(nn.Module):
 
         frozen: treat the weights as constants: gradients pass through to z and none reaches the transitions
         """
-        h = z.unflatten(-1, (self.groups, self.size))
+        h = z.reshape(-1, self.groups, self.size).transpose(0, 1)  # (G, rows, n)
         for layer, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
             if frozen:
                 weight, bias = weight.detach(), bias.detach()
-            h = torch.einsum("...gi,gio->...go", selu(h) if layer else h, weight) + bias
-        change, log_variance = h.chunk(2, dim=-1)
+            h = torch.baddbmm(bias[:, None], selu(h) if layer else h, weight)
+        change, log_variance = h.transpose(0, 1).reshape(*z.shape[:-1], self.groups, -1).chunk(2, dim=-1)
         mean = change.flatten(-2) + z if self.residual else change.flatten(-2)
         return mean, limit_log_variance(log_variance.flatten(-2))
 
@@ -163,9 +163,12 @@ class Inference(nn.Module):
         self.join = nn.Linear(3 * width, width)
         self.head = nn.Linear(width, 2 * size)
 
-    def forward(self, features: Tensor, mean: Tensor, log_variance: Tensor) -> tuple[Tensor, Tensor]:
-        """Mean and log-variance (..., K d) from features (..., F) and the prediction's (..., K d)."""
-        parts = (self.frame(features), self.mean(mean), self.log_variance(log_variance))
+    def forward(self, seen: Tensor, mean: Tensor, log_variance: Tensor) -> tuple[Tensor, Tensor]:
+        """Mean and log-variance (..., K d) from `frame(features)`, (..., H), and the prediction's (..., K d).
+
+        `frame` is not called here: it waits for no step before, so that all frames go through it at once.
+        """
+        parts = (seen, self.mean(mean), self.log_variance(log_variance))
         h = leaky_relu(torch.cat(torch.broadcast_tensors(*parts), dim=-1), 0.2)
         change, new_log_variance = self.head(leaky_relu(self.join(h), 0.2)).chunk(2, dim=-1)
         return change + mean if self.residual else change, limit_log_variance(new_log_variance)
@@ -228,32 +231,46 @@ class Video(System, Encodes, Decodes, Samples, Predicts):
 
     def infer(self, q: Trace, batch: Batch) -> None:
         x = self._clips(batch)
-        features = self.encoder(x)  # (B, T, F), all frames at once
-        mean = log_variance = features.new_zeros(self.size)  # before the first frame: those of N(0, I)
+        seen = self.inference.frame(self.encoder(x))  # (B, T, H), all frames at once
+        mean = log_variance = seen.new_zeros(self.size)  # before the first frame: those of N(0, I)
         for t in range(x.shape[1]):
-            z = self._sample(q, t, *self.inference(features[:, t], mean, log_variance))
+            z = self._sample(q, t, *self.inference(seen[:, t], mean, log_variance))
             if t + 1 < x.shape[1]:
                 # As in the paper, inference reads the prediction and does not train the network that makes it.
                 mean, log_variance = self.transitions(z, frozen=True)
 
     def generate(self, p: Trace, context: Batch) -> None:
+        steps = self._steps(context)
         mean = log_variance = next(self.parameters()).new_zeros(self.size)
-        codes: list[Tensor] = []
-        for t in range(self._steps(context)):
-            if t:
-                mean, log_variance = self.transitions(codes[-1])
+        codes = [self._sample(p, 0, mean, log_variance)]
+        at_once = self._predictions(p, steps)
+        for t in range(1, steps):
+            mean, log_variance = at_once[t - 1] if at_once else self.transitions(codes[-1])
             codes.append(self._sample(p, t, mean, log_variance))
         frames = self.likelihood(self.decoder(torch.stack(codes, dim=-2)))  # (..., B, T) frames of event (C, H, W)
         p.sample("x", Independent(frames.base_dist, 4, validate_args=False))
 
     def _sample(self, trace: Trace, t: int, mean: Tensor, log_variance: Tensor) -> Tensor:
         """(..., K d) values of all factors at step t; each factor is a site of its own."""
-        d, std = self.config.dims, torch.exp(log_variance / 2)
+        std = torch.exp(log_variance / 2)
+        factors = (each.unflatten(-1, (-1, self.config.dims)).unbind(dim=-2) for each in (mean, std))
         values = [
-            trace.sample(f"factor_{i}[{t}]", normal(mean[..., i * d : i * d + d], std[..., i * d : i * d + d]))
-            for i in range(self.config.factors)
+            trace.sample(f"factor_{i}[{t}]", normal(*parameters))
+            for i, parameters in enumerate(zip(*factors, strict=True))
         ]
         return torch.cat(values, dim=-1)
+
+    def _predictions(self, p: Trace, steps: int) -> list[tuple[Tensor, Tensor]]:
+        """Mean and log-variance (..., K d) of each step after the first, in one pass; none if a step is to be drawn."""
+        values = [[p.known(f"factor_{i}[{t}]") for i in range(self.config.factors)] for t in range(steps - 1)]
+        shapes = {None if value is None else value.shape for step in values for value in step}
+        if len(shapes) != 1 or None in shapes:
+            return []
+        known = torch.stack([torch.cat(step, dim=-1) for step in values], dim=-2)  # type: ignore[arg-type]
+        if known.shape[-1] != self.size:
+            return []  # `sample` says what is wrong with it
+        mean, log_variance = self.transitions(known)
+        return list(zip(mean.unbind(dim=-2), log_variance.unbind(dim=-2), strict=True))
 
     def _clips(self, batch: Batch) -> Tensor:
         """(B, T, C, H, W) observations; T is free, the frames are those the system was built for."""
