@@ -158,6 +158,16 @@ def test_codes_of_any_model(tmp_path, capsys):
     assert "cannot read codes" in capsys.readouterr().err
 
 
+def test_a_score_that_cannot_be_computed_is_told_on_a_line_of_its_own(tmp_path, capsys):
+    np.save(tmp_path / "codes.npy", np.random.default_rng(0).normal(size=(6, 2)))
+    (tmp_path / "factors.csv").write_text("\n".join(["a", *map(str, range(6))]))
+    words = [str(tmp_path / "codes.npy"), "--factors", str(tmp_path / "factors.csv"), "--score", "dci_forest"]
+    assert call("evaluate", *words) == 2
+    bar, _, error = capsys.readouterr().err.partition("\nerror: ")
+    assert "scoring:" in bar
+    assert error.count("\n") == 1
+
+
 def test_no_traceback_in_a_process_of_its_own(tmp_path):
     words = [sys.executable, "-m", "unweave", "train", "vae", "--data", str(tmp_path)]
     done = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path)

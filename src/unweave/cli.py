@@ -155,7 +155,8 @@ def evaluate(target: Path, scores: tuple[str, ...], factors: Path | None, quiet:
             from unweave.data import read_factors
 
             table = read_factors(factors, rows=len(codes))
-        result = score(codes, table, scores=scores or None, progress=None if quiet else score_bar())
+        with score_bar(show=not quiet) as progress:
+            result = score(codes, table, scores=scores or None, progress=progress)
     else:
         from unweave.runs import Run
 

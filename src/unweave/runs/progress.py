@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 
@@ -15,8 +16,12 @@ def bar(title: str, total: int, initial: int = 0, unit: str = "step") -> Any:
     return tqdm(total=total, initial=initial, desc=title, unit=unit, mininterval=interval)
 
 
-def score_bar() -> Callable[[str, int, int], None]:
-    """What `unweave.metrics.evaluate` calls with (score, its number, how many there are)."""
+@contextmanager
+def score_bar(show: bool = True) -> Iterator[Callable[[str, int, int], None] | None]:
+    """What `unweave.metrics.evaluate` calls with (score, its number, how many there are); None when nothing is shown.
+
+    The bar's line ends with it, so that an error has a line of its own.
+    """
     shown: dict[str, Any] = {}
 
     def advance(name: str, number: int, total: int) -> None:
@@ -24,7 +29,9 @@ def score_bar() -> Callable[[str, int, int], None]:
             shown["bar"] = bar("scoring", total, unit="score")
         shown["bar"].update(number - shown["bar"].n)
         shown["bar"].set_postfix_str(name, refresh=True)
-        if number >= total:
-            shown["bar"].close()
 
-    return advance
+    try:
+        yield advance if show else None
+    finally:
+        if "bar" in shown:
+            shown["bar"].close()

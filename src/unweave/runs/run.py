@@ -265,8 +265,8 @@ class Run:
         codes, rows = self._read_codes()
         factors = self.dataset().factors
         known = None if factors is None else factors.take(rows)
-        callback = score_bar() if progress else None
-        result = evaluate(codes, known, scores=scores, rng=self.manifest.seed, progress=callback)
+        with score_bar(show=progress) as callback:
+            result = evaluate(codes, known, scores=scores, rng=self.manifest.seed, progress=callback)
         plain = result.to_dict()
         before = self._score_record()
         if scores is not None and before is not None:
