@@ -10,6 +10,7 @@ import click
 
 @click.command(short_help="Train, score and tabulate all runs of a study.")
 @click.argument("name")
+@click.option("--row", multiple=True, help="Only this row of the table. May be repeated.")
 @click.option("--seeds", default=3, show_default=True, type=click.IntRange(min=1), help="Seeds 0, 1, ... of each row.")
 @click.option("--steps", type=click.IntRange(min=1), help="Training steps of each run [the study's own].")
 @click.option("--jobs", default=1, show_default=True, type=click.IntRange(min=1), help="Runs at a time.")

@@ -51,6 +51,11 @@ def test_a_study_trains_scores_tabulates_and_goes_on(study, tmp_path, monkeypatc
     assert all(f"| vae, seed {seed} |" in page for seed in (0, 1))
     assert (tmp_path / "out" / "results.png").read_bytes().startswith(b"\x89PNG")
     assert "unweave study small --seeds 2 --steps 3" in page
+    commits = {
+        json.loads((tmp_path / "runs" / f"vae-{seed}" / "environment.json").read_text())["commit"] for seed in (0, 1)
+    }
+    assert {run["commit"] for run in result["runs"]} == commits
+    assert f"trained at {', '.join(commits)}." in page
     assert (tmp_path / "out" / "logs" / "vae-0.csv").read_text().startswith("step,seconds,")
     before = (tmp_path / "runs" / "vae-0" / "state.safetensors").stat().st_mtime_ns
     monkeypatch.setattr(_complete, "_command", lambda *_: pytest.fail("finished runs are reused"))
@@ -59,6 +64,22 @@ def test_a_study_trains_scores_tabulates_and_goes_on(study, tmp_path, monkeypatc
 
     with pytest.raises(UnweaveError, match="other settings than are planned"):
         _runner.run_study("small", **{**options, "steps": 5}, say=said.append)
+
+
+def test_a_study_of_one_row_plans_no_other(tmp_path, monkeypatch):
+    planned = []
+
+    def stop(runs, *_):
+        planned.extend(runs)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(_runner, "complete_all", stop)
+    options = {"folder": tmp_path / "runs", "out": tmp_path / "out", "seeds": 2, "say": lambda _: None}
+    with pytest.raises(KeyboardInterrupt):
+        _runner.run_study("dsprites", row=["factorvae"], **options)
+    assert [run.name for run in planned] == ["factorvae-0", "factorvae-1"]
+    with pytest.raises(UnweaveError, match=r"unknown row 'factorvea'.*factorvae"):
+        _runner.run_study("dsprites", row=["factorvea"], **options)
 
 
 def test_a_run_that_fails_stops_the_study_with_its_message(study, tmp_path):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import platform
+import subprocess
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -85,6 +87,26 @@ def environment() -> dict[str, str]:
         except PackageNotFoundError:
             found[name] = "not installed as a package"
     return found
+
+
+@cache
+def commit() -> str:
+    """The commit this library is at, marked when its source differs from it; the version where it is not in git."""
+    here = Path(__file__).resolve().parents[1]
+    if _git(here, "ls-files", "--error-unmatch", "__init__.py") is None:
+        return f"version {environment()['unweave']}"
+    # Evidence lies in the package and is no code: writing that of one paper does not change the next one's.
+    changed = _git(here, "status", "--porcelain", "--", ".", ":(exclude)studies/reproductions/evidence")
+    return (_git(here, "rev-parse", "--short", "HEAD") or "unknown") + (" with changes" if changed else "")
+
+
+def _git(folder: Path, *words: str) -> str | None:
+    """What git prints, None when it fails or is not installed."""
+    try:
+        done = subprocess.run(["git", "-C", str(folder), *words], capture_output=True, text=True)
+    except OSError:
+        return None
+    return done.stdout.strip() if done.returncode == 0 else None
 
 
 def usable_cores() -> int:

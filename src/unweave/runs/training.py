@@ -27,7 +27,7 @@ from unweave.runs.arithmetic import fast_arithmetic
 from unweave.runs.batches import Batches
 from unweave.runs.checkpoint import checkpoint_step, load_optimisers, load_weights, save_checkpoint, save_weights
 from unweave.runs.log import TrainingLog
-from unweave.runs.manifest import Manifest, environment, read_manifest, usable_cores
+from unweave.runs.manifest import Manifest, commit, environment, read_manifest, usable_cores
 from unweave.runs.progress import bar
 from unweave.runs.run import Run
 
@@ -180,7 +180,7 @@ def _create(folder: Path, manifest: Manifest) -> bool:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         write_json(folder / "run.json", manifest.to_dict())
-        write_json(folder / "environment.json", environment())
+        write_json(folder / "environment.json", {**environment(), "commit": commit()})
     except OSError as error:
         raise RunError(f"cannot write to {folder}: {error.strerror or error}; choose another --run") from None
     return not existed

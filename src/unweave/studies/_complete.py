@@ -5,7 +5,6 @@ Each run is a process of its own with its share of the cores.
 
 from __future__ import annotations
 
-import functools
 import json
 import os
 import shlex
@@ -108,25 +107,3 @@ def _command(path: Path, threads: int, *words: str) -> None:
     if done.returncode:
         last = (done.stderr.strip().splitlines() or ["no message"])[-1]
         raise UnweaveError(f"`unweave {shlex.join(words)}` failed: {last}; mend it, then start the same command again")
-
-
-@functools.cache
-def commit() -> str:
-    """The commit this library is at, marked when its source differs from it; the version where it is not in git."""
-    here = Path(__file__).resolve().parents[1]
-    if _git(here, "ls-files", "--error-unmatch", "__init__.py") is None:
-        from unweave.runs.manifest import environment
-
-        return f"version {environment()['unweave']}"
-    # Evidence lies in the package and is no code: writing that of one paper does not change the next one's.
-    changed = _git(here, "status", "--porcelain", "--", ".", ":(exclude)studies/reproductions/evidence")
-    return (_git(here, "rev-parse", "--short", "HEAD") or "unknown") + (" with changes" if changed else "")
-
-
-def _git(folder: Path, *words: str) -> str | None:
-    """What git prints, None when it fails or is not installed."""
-    try:
-        done = subprocess.run(["git", "-C", str(folder), *words], capture_output=True, text=True)
-    except OSError:
-        return None
-    return done.stdout.strip() if done.returncode == 0 else None

@@ -8,14 +8,15 @@ from __future__ import annotations
 import json
 import statistics
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
+from unweave.core.errors import unknown_name
 from unweave.core.files import replacing, write_json, write_text
-from unweave.runs.manifest import environment
-from unweave.studies._complete import commit, complete_all, threads_each
+from unweave.runs.manifest import commit, environment
+from unweave.studies._complete import complete_all, threads_each
 from unweave.studies._study import STUDIES, PlannedRun, Study
 
 
@@ -27,18 +28,27 @@ def run_study(
     seeds: int = 3,
     steps: int | None = None,
     jobs: int = 1,
+    row: Sequence[str] = (),
     say: Callable[[str], None] = print,
 ) -> Path:
-    """Train and score all runs of a study in `folder`; write results.json, results.md and the logs to `out`."""
+    """Train and score all runs of a study in `folder`; write results.json, results.md and the logs to `out`.
+
+    row: only these rows of the table
+    """
     study = STUDIES[name]
     steps = steps or study.steps
     planned = study.plan(seeds, steps)
+    for each in row:
+        if each not in (rows := dict.fromkeys(run.row for run in planned)):
+            raise unknown_name("row", each, rows)
+    planned = [run for run in planned if not row or run.row in row]
     threads = threads_each(jobs)
     say(f"{name}: {len(planned)} runs of {steps} steps, {jobs} at a time with {threads} threads each, in {folder}")
     clock = time.monotonic()
     complete_all(planned, folder, jobs, lambda run: say(f"{run.name}: done after {time.monotonic() - clock:.0f} s"))
     records = [record(run, folder) for run in planned]
-    command = f"unweave study {name} --seeds {seeds} --steps {steps} --jobs {jobs}"
+    only = "".join(f" --row {each}" for each in row)
+    command = f"unweave study {name}{only} --seeds {seeds} --steps {steps} --jobs {jobs}"
     result = {
         "study": name,
         "command": command,
@@ -57,12 +67,14 @@ def run_study(
 
 
 def record(run: PlannedRun, folder: Path) -> dict[str, Any]:
-    """The numbers of one finished run."""
+    """The numbers of one finished run, and the commit it was trained at, which can be an earlier one."""
     path = folder / run.name
     kept = json.loads((path / "scores.json").read_text(encoding="utf-8"))
+    trained = json.loads((path / "environment.json").read_text(encoding="utf-8"))
     return {
         "row": run.row,
         "seed": run.seed,
+        "commit": trained.get("commit", "unknown"),
         "settings": dict(run.settings),
         "reconstruction": kept["reconstruction"],
         "scores": {name: score["value"] for name, score in kept["evaluation"]["scores"].items()},
@@ -116,9 +128,10 @@ def table(study: Study, records: list[dict[str, Any]], command: str) -> str:
     means = [[row, *(_spread(read(r) for r in records if r["row"] == row) for _, read in columns)] for row in rows]
     singles = [[f"{r['row']}, seed {r['seed']}", *(f"{read(r):.3f}" for _, read in columns)] for r in records]
     seeds = len({r["seed"] for r in records})
+    commits = ", ".join(dict.fromkeys(r["commit"] for r in records))
     return "\n".join(
         [
-            f"Mean and standard deviation over {seeds} seeds. Made by `{command}`.",
+            f"Mean and standard deviation over {seeds} seeds. Made by `{command}`, trained at {commits}.",
             "",
             *_markdown(["system", *head], means),
             "",

@@ -16,9 +16,9 @@ from typing import Any
 
 from unweave.core.errors import DataError, UnweaveError, unknown_name
 from unweave.core.files import replacing, write_text
-from unweave.runs.manifest import environment, usable_cores
+from unweave.runs.manifest import commit, environment, usable_cores
 from unweave.runs.progress import bar
-from unweave.studies._complete import commit, complete_all, is_finished, threads_each
+from unweave.studies._complete import complete_all, is_finished, threads_each
 from unweave.studies._study import PlannedRun
 from unweave.studies.reproductions import _evidence
 from unweave.studies.reproductions._digest import code_digest
