@@ -13,7 +13,16 @@ from torch.distributions import (
     RelaxedOneHotCategorical,
 )
 
-from unweave.core.distributions import Concrete, Delta, centre, elementwise_log_prob, normal, spread, standard_normal
+from unweave.core.distributions import (
+    Concrete,
+    Delta,
+    FewPassNormal,
+    centre,
+    elementwise_log_prob,
+    normal,
+    spread,
+    standard_normal,
+)
 
 
 @pytest.mark.parametrize("temperature", [0.3, 1.0, 2.0])
@@ -111,3 +120,25 @@ def test_delta_is_its_value():
 
 def test_standard_normal_density():
     assert standard_normal(2).log_prob(torch.zeros(2)).item() == pytest.approx(-math.log(2 * math.pi))
+
+
+@pytest.mark.parametrize("shapes", [((4, 3), (4, 3)), ((4, 3), ()), ((4, 3), (3,)), ((), (4, 3)), ((4, 1), (3,))])
+@pytest.mark.parametrize("expanded", [False, True])
+def test_normal_in_few_passes_is_torchs(shapes, expanded):
+    torch.manual_seed(0)
+    loc, scale = (torch.rand(shape, dtype=torch.float64).add(0.5).requires_grad_() for shape in shapes)
+    value = torch.randn(2, 4, 3, dtype=torch.float64, requires_grad=True)
+    ours, theirs = FewPassNormal(loc, scale, validate_args=False), torch.distributions.Normal(loc, scale)
+    if expanded:
+        ours, theirs = ours.expand((2, 4, 3)), theirs.expand((2, 4, 3))
+    assert ours.batch_shape == theirs.batch_shape
+    assert torch.equal(ours.variance, theirs.variance)
+    torch.testing.assert_close(ours.log_prob(value), theirs.log_prob(value))
+    for found, expected in zip(
+        *(torch.autograd.grad(each.log_prob(value).square().sum(), [loc, scale, value]) for each in (ours, theirs)),
+        strict=True,
+    ):
+        torch.testing.assert_close(found, expected)
+    other = FewPassNormal(2 * loc, 3 * scale, validate_args=False)
+    expected = torch.distributions.kl_divergence(theirs, torch.distributions.Normal(2 * loc, 3 * scale))
+    torch.testing.assert_close(torch.distributions.kl_divergence(ours, other), expected)
