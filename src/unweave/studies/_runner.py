@@ -38,10 +38,11 @@ def run_study(
     study = STUDIES[name]
     steps = steps or study.steps
     planned = study.plan(seeds, steps)
+    rows = {run.row for run in planned}
     for each in row:
-        if each not in (rows := dict.fromkeys(run.row for run in planned)):
+        if each not in rows:
             raise unknown_name("row", each, rows)
-    planned = [run for run in planned if not row or run.row in row]
+    planned = [run for run in planned if run.row in (row or rows)]
     threads = threads_each(jobs)
     say(f"{name}: {len(planned)} runs of {steps} steps, {jobs} at a time with {threads} threads each, in {folder}")
     clock = time.monotonic()
