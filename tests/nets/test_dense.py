@@ -5,6 +5,7 @@ import torch
 from torch import nn
 
 from unweave.nets.dense import DenseDecoder, DenseEncoder, activation_layer, layers, over_rows
+from unweave.nets.products import Linear
 
 
 def linear_sizes(module: nn.Module) -> list[tuple[int, int]]:
@@ -81,5 +82,5 @@ def test_activations_by_name(name: str, at_minus_two: float) -> None:
 
 
 def test_layers_with_and_without_a_last_activation() -> None:
-    assert [type(m) for m in layers((2, 3, 4), "gelu", last=True)] == [nn.Linear, nn.GELU, nn.Linear, nn.GELU]
-    assert [type(m) for m in layers((2, 3, 4), "gelu", last=False)] == [nn.Linear, nn.GELU, nn.Linear]
+    assert [type(m) for m in layers((2, 3, 4), "gelu", last=True)] == [Linear, nn.GELU, Linear, nn.GELU]
+    assert [type(m) for m in layers((2, 3, 4), "gelu", last=False)] == [Linear, nn.GELU, Linear]

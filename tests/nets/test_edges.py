@@ -6,7 +6,8 @@ import pytest
 import torch
 from torch import nn
 
-from unweave.nets.edges import FEW_CHANNELS, Down, Layers, Up, add_patches, patches
+from unweave.nets.edges import FEW_CHANNELS, Down, Up, add_patches, channels_last
+from unweave.nets.products import Layers
 
 # (kernel, stride, padding)
 GEOMETRY = [(4, 2, (1, 1)), (8, 4, (2, 2)), (4, 2, (1, 2)), (6, 3, (2, 1)), (4, 2, (0, 0))]
@@ -74,13 +75,14 @@ def test_layers_of_many_channels(kernel, stride, padding, layout, monkeypatch):
 
 
 @pytest.mark.parametrize(("kernel", "stride", "padding"), GEOMETRY)
-def test_cutting_and_adding_up_are_adjoint(kernel, stride, padding):
-    """<P x, c> = <x, P^T c> for any image x and patches c."""
+def test_adding_up_patches_is_adjoint_to_cutting_them(kernel, stride, padding):
+    """<P x, c> = <x, P^T c> for any image x and patches c, with P by PyTorch's `unfold`."""
     generator = torch.Generator().manual_seed(0)
     x = torch.randn(2, 3, 15, 18, generator=generator, dtype=torch.float64)
-    cut, height, width = patches(x, kernel, stride, padding)
+    cut = nn.functional.unfold(x, kernel, padding=padding, stride=stride)  # (B, C k^2, H' W')
     c = torch.randn(cut.shape, generator=generator, dtype=torch.float64)
-    back = add_patches(c, (height, width), 2, kernel, stride, padding, (15, 18))
+    small = tuple((n + 2 * p - kernel) // stride + 1 for n, p in zip((15, 18), padding, strict=True))
+    back = add_patches(c.transpose(0, 1).reshape(cut.shape[1], -1), small, 2, kernel, stride, padding, (15, 18))
     assert (cut * c).sum().item() == pytest.approx((x * back).sum().item(), rel=1e-12)
 
 
@@ -94,16 +96,33 @@ def test_other_shapes_of_few_channels(settings):
         torch.testing.assert_close(mine(x), plain(x))
 
 
-def test_patches_equal_a_loop():
-    x = torch.arange(2 * 1 * 6 * 6, dtype=torch.float32).view(2, 1, 6, 6)
-    cut, height, width = patches(x, 4, 2, (1, 1))
-    padded = nn.functional.pad(x, (1, 1, 1, 1))
-    assert (height, width) == (3, 3)
+def test_adding_up_patches_equals_a_loop():
+    generator = torch.Generator().manual_seed(0)
+    cut = torch.randn(16, 2 * 9, generator=generator)
+    padded = torch.zeros(2, 8, 8)
     for number in range(2):
         for row in range(3):
             for column in range(3):
-                patch = padded[number, 0, 2 * row : 2 * row + 4, 2 * column : 2 * column + 4]
-                assert torch.equal(cut[:, number * 9 + row * 3 + column], patch.flatten())
+                patch = cut[:, number * 9 + row * 3 + column].view(4, 4)
+                padded[number, 2 * row : 2 * row + 4, 2 * column : 2 * column + 4] += patch
+    found = add_patches(cut, (3, 3), 2, 4, 2, (1, 1), (6, 6))
+    torch.testing.assert_close(found, padded[:, None, 1:7, 1:7])
+
+
+@pytest.mark.parametrize("channels", [1, 2])
+@pytest.mark.parametrize("part", ["whole", "every second row", "a corner", "one image"])
+def test_images_keep_their_numbers_and_lie_channels_last(channels, part):
+    x = torch.randn(4, channels, 6, 8, generator=torch.Generator().manual_seed(0))
+    views = {"whole": x, "every second row": x[:, :, ::2], "a corner": x[:, :, :3, :5], "one image": x[:1]}
+    found = channels_last(views[part])
+    assert torch.equal(found, views[part])
+    assert found.stride(1) == 1
+    assert found.stride()[2:] == (channels * found.shape[3], channels)
+
+
+def test_an_image_of_one_channel_is_not_copied():
+    x = torch.randn(2, 1, 6, 8)
+    assert channels_last(x).data_ptr() == x.data_ptr()
 
 
 def chains(kind: str) -> tuple[Layers, nn.Sequential, torch.Tensor]:
@@ -177,8 +196,12 @@ def test_who_listens_at_a_relu_hears_it():
 
 @pytest.mark.parametrize(
     ("mine", "plain", "channels"),
-    [(Down(1, 4, 4, 2, 1), nn.Conv2d(1, 4, 4, 2, 1), 1), (Down(6, 4, 4, 2, 1), nn.Conv2d(6, 4, 4, 2, 1), 6)],
-    ids=["first", "interior"],
+    [
+        (Down(1, 4, 4, 2, 1), nn.Conv2d(1, 4, 4, 2, 1), 1),
+        (Down(6, 4, 4, 2, 1), nn.Conv2d(6, 4, 4, 2, 1), 6),
+        (Up(6, 1, 4, 2, 1), nn.ConvTranspose2d(6, 1, 4, 2, 1), 6),
+    ],
+    ids=["first", "interior", "last"],
 )
 def test_an_image_can_be_differentiated_twice(mine, plain, channels):
     """A gradient penalty needs it: second derivatives are those of the plain layer."""

@@ -15,6 +15,7 @@ from unweave.core.distributions import Concrete, normal
 from unweave.core.errors import ConfigError, ShapeError
 from unweave.nets.convolution import ConvolutionalDecoder, ConvolutionalEncoder
 from unweave.nets.dense import Activation, DenseDecoder, DenseEncoder, Norm, over_rows
+from unweave.nets.products import Linear
 
 Sizes = tuple[pydantic.PositiveInt, ...]
 
@@ -175,7 +176,7 @@ class GaussianHead(nn.Module):
 
     def __init__(self, features: int, dims: int):
         super().__init__()
-        self.linear = nn.Linear(features, 2 * dims)
+        self.linear = Linear(features, 2 * dims)
 
     def forward(self, h: Tensor) -> Independent:
         mean, log_variance = self.linear(h).chunk(2, dim=-1)
@@ -187,7 +188,7 @@ class ConcreteHead(nn.Module):
 
     def __init__(self, features: int, categories: int):
         super().__init__()
-        self.linear = nn.Linear(features, categories)
+        self.linear = Linear(features, categories)
 
     def forward(self, h: Tensor, temperature: float) -> Concrete:
         return Concrete(temperature, self.linear(h))

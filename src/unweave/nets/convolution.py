@@ -15,7 +15,8 @@ from torch import Tensor, nn
 
 from unweave.core.errors import ConfigError
 from unweave.nets.dense import Activation, Norm, activation_layer, layers, over_rows
-from unweave.nets.edges import Down, Layers, Up
+from unweave.nets.edges import Down, Up
+from unweave.nets.products import Layers
 
 
 @dataclass(frozen=True)

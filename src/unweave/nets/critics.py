@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
+from unweave.nets.products import Linear
+
 
 class Discriminator(nn.Module):
     """(..., inputs) codes to (..., outputs) logits: the network of Kim & Mnih 2018 (FactorVAE, appendix A).
@@ -18,9 +20,9 @@ class Discriminator(nn.Module):
         super().__init__()
         steps: list[nn.Module] = []
         for _ in range(layers):
-            steps += [nn.Linear(inputs, width), nn.LeakyReLU(negative_slope)]
+            steps += [Linear(inputs, width), nn.LeakyReLU(negative_slope)]
             inputs = width
-        self.layers = nn.Sequential(*steps, nn.Linear(inputs, outputs))
+        self.layers = nn.Sequential(*steps, Linear(inputs, outputs))
 
     def forward(self, z: Tensor) -> Tensor:
         return self.layers(z)

@@ -9,6 +9,8 @@ from typing import Literal
 
 from torch import Tensor, nn
 
+from unweave.nets.products import Layers, Linear
+
 Activation = Literal["relu", "leaky_relu", "elu", "tanh", "gelu"]
 Norm = Literal["none", "layer"]
 
@@ -38,19 +40,19 @@ def over_rows(run: Callable[[Tensor], Tensor], x: Tensor, event_dims: int) -> Te
     return y.reshape(*leading, *y.shape[1:])
 
 
-def layers(sizes: Sequence[int], activation: Activation, *, last: bool, norm: Norm = "none") -> nn.Sequential:
+def layers(sizes: Sequence[int], activation: Activation, *, last: bool, norm: Norm = "none") -> Layers:
     """Linear layers sizes[0] -> sizes[1] -> ..., each followed by the activation; the last one only if `last`.
 
     norm: "layer" puts a layer normalisation before each activation
     """
     steps: list[nn.Module] = []
     for position, (inputs, outputs) in enumerate(itertools.pairwise(sizes), start=1):
-        steps.append(nn.Linear(inputs, outputs))
+        steps.append(Linear(inputs, outputs))
         if last or position < len(sizes) - 1:
             if norm == "layer":
                 steps.append(nn.LayerNorm(outputs))
             steps.append(activation_layer(activation))
-    return nn.Sequential(*steps)
+    return Layers(*steps)
 
 
 class DenseEncoder(nn.Module):
