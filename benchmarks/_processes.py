@@ -93,8 +93,9 @@ class Resident:
         return cls([interpreter(name), str(PEERS / SCRIPTS[name]), *words], threads, turn)
 
     @classmethod
-    def sgemm(cls, threads: int, side: int) -> Resident:
-        return cls([sys.executable, str(PEERS / "sgemm.py"), str(side)], threads, (0, 1))
+    def sgemm(cls, threads: int, side: int, library: str) -> Resident:
+        """library: mkl or onednn"""
+        return cls([sys.executable, str(PEERS / "sgemm.py"), str(side), library], threads, (0, 1))
 
     def turn(self) -> float:
         """What one turn gave: seconds, or GFLOP/s."""

@@ -1,8 +1,9 @@
 """GFLOP/s of a large single-precision matrix product: what the processor can do.
 
-    python sgemm.py SIDE
+    python sgemm.py SIDE LIBRARY
 
-prints the best of a few products; with UNWEAVE_BENCH_TURN it takes turns as the contenders do (common.py), and each
+LIBRARY is mkl, behind `torch.mm`, or onednn, behind convolutions and `unweave.nets.products`. Prints the best of a few
+products; with UNWEAVE_BENCH_TURN it takes turns as the contenders do (common.py), and each
 turn tells the best of its own.
 """
 
@@ -16,27 +17,32 @@ import time
 import torch
 from common import hand_over, threads
 
+PRODUCTS = {
+    "mkl": torch.mm,
+    "onednn": lambda a, b: torch.ops.mkldnn._linear_pointwise.default(a, b, None, "none", [], ""),
+}
 
-def best(matrix: torch.Tensor, products: int) -> float:
+
+def best(matrix: torch.Tensor, library: str, products: int) -> float:
     side, taken = len(matrix), []
     for _ in range(products):
         began = time.perf_counter()
-        torch.mm(matrix, matrix)
+        PRODUCTS[library](matrix, matrix)
         taken.append(time.perf_counter() - began)
     return 2e-9 * side**3 / min(taken)
 
 
 def main() -> None:
     torch.set_num_threads(threads())
-    side = int(sys.argv[1])
+    side, library = int(sys.argv[1]), sys.argv[2]
     matrix = torch.rand(side, side)
-    first = best(matrix, 2)
+    first = best(matrix, library, 2)
     if not os.environ.get("UNWEAVE_BENCH_TURN"):
-        print(json.dumps({"gflops": max(first, best(matrix, 3))}))
+        print(json.dumps({"gflops": max(first, best(matrix, library, 3))}))
         return
     while True:
         hand_over(first)
-        first = best(matrix, 4)
+        first = best(matrix, library, 4)
 
 
 if __name__ == "__main__":
