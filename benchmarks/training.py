@@ -4,8 +4,9 @@
 
 One run, interleaved: for each model every contender trains in a process of its own, and all take turns of a few steps:
 while one trains the others wait, in an order that rotates. The first steps of a turn are not measured. The peaks of
-both libraries that multiply matrices in PyTorch have their turns too. So what else the machine does meets all alike, and a ratio is taken within one round of
-turns. `--save` writes benchmarks/results/training.json and the tables of benchmarks/README.md.
+both libraries that multiply matrices in PyTorch have their turns too. So what else the machine does meets all alike,
+and a ratio is taken within one round of turns. `--save` writes benchmarks/results/training.json and the tables of
+benchmarks/README.md.
 """
 
 from __future__ import annotations
