@@ -2,8 +2,8 @@
 
     python benchmarks/floor.py [--turns 40] [--save]
 
-The step by hand has the same matrix products, losses and fused Adam, and nothing else: no modules, no autograd, no log,
-no checks; gradients are written into the place they stay in. What it is faster by is all that a library could still
+The step by hand has the same matrix products (`unweave.nets.products`), losses and fused Adam, and nothing else: no
+modules, no autograd, no log, no checks. What it is faster by is all that a library could still
 gain. Both run in one process in turns of a few steps. `--save` writes benchmarks/results/floor.json and the table of
 benchmarks/README.md.
 """
@@ -24,6 +24,7 @@ from compiled import STEPS, seconds
 from unweave.core.batch import Batch
 from unweave.core.dataspec import DataSpec
 from unweave.core.system import SYSTEMS
+from unweave.nets.products import product
 from unweave.runs.arithmetic import fast_arithmetic
 
 sys.path.insert(0, str(Path(__file__).parent / "peers"))
@@ -66,20 +67,18 @@ class ByHand:
                 deviation, noise = (log_variance / 2).exp(), torch.randn_like(mean)
                 h = mean + deviation * noise
             inputs.append(h)
-            h = torch.addmm(bias, h, weight.t())
-            if layer not in (here - 1, last):
-                h.relu_()
+            h = product(h, weight.t(), bias, rectify=layer not in (here - 1, last))
         slope = torch.sigmoid(h).sub_(self.x).div_(len(h))  # of the loss, a mean over the batch
         for layer in range(last, -1, -1):
-            torch.mm(slope.t(), inputs[layer], out=self.slopes[layer])
+            self.slopes[layer] = product(slope.t(), inputs[layer])
             torch.sum(slope, 0, out=self.slopes[last + 1 + layer])
             if layer == here:
-                of_z = slope @ self.weights[layer]
+                of_z = product(slope, self.weights[layer])
                 of_mean = of_z + mean / len(h)
                 of_log_variance = of_z * noise * deviation / 2 + (deviation.square() - 1) / (2 * len(h))
                 slope = torch.cat([of_mean, of_log_variance], dim=1)
             elif layer:
-                slope = slope @ self.weights[layer]
+                slope = product(slope, self.weights[layer])
                 torch.ops.aten.threshold_backward.grad_input(slope, inputs[layer], 0, grad_input=slope)
         torch._foreach_add_(self.steps, 1)
         torch._fused_adam_(
