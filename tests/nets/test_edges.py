@@ -128,7 +128,15 @@ def test_an_image_of_one_channel_is_not_copied():
 def chains(kind: str) -> tuple[Layers, nn.Sequential, torch.Tensor]:
     """Layers of ours, the same of the textbook with the same parameters, and images for them."""
     torch.manual_seed(3)
-    if kind == "encoder":
+    if kind == "narrow":  # one channel between layers, where images lie in both layouts at once
+        plans = [
+            (Down, nn.Conv2d, (3, 1, 4, 2, 1)),
+            (Down, nn.Conv2d, (1, 5, 4, 2, 1)),
+            (Up, nn.ConvTranspose2d, (5, 1, 4, 2, 1)),
+            (Up, nn.ConvTranspose2d, (1, 2, 4, 2, 1)),
+        ]
+        x = torch.randn(3, 3, 16, 16)
+    elif kind == "encoder":
         plans = [
             (Down, nn.Conv2d, (1, 8, 4, 2, 1)),
             (Down, nn.Conv2d, (8, 6, 4, 2, 1)),
@@ -153,7 +161,7 @@ def chains(kind: str) -> tuple[Layers, nn.Sequential, torch.Tensor]:
     return *found, x
 
 
-@pytest.mark.parametrize("kind", ["encoder", "decoder", "normed"])
+@pytest.mark.parametrize("kind", ["encoder", "decoder", "normed", "narrow"])
 @pytest.mark.parametrize("image_gradient", [False, True])
 def test_a_relu_that_belongs_to_the_next_layer(kind, image_gradient):
     mine, plain, x = chains(kind)

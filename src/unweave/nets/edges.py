@@ -43,7 +43,7 @@ class Down(nn.Conv2d, Rectifying):
         if x.device.type != "cpu" or self.bias is None:
             return super().forward(x.relu_() if rectify else x)
         geometry = self.stride, self.padding, self.dilation, False, (0, 0), self.groups
-        return _applied(_Interior, channels_last(x), self.weight, self.bias, geometry, rectify)
+        return _applied(_Interior, x, self.weight, self.bias, geometry, rectify)
 
 
 class Up(nn.ConvTranspose2d, Rectifying):
@@ -57,7 +57,7 @@ class Up(nn.ConvTranspose2d, Rectifying):
             return super().forward(x.relu_() if rectify else x, output_size)
         if not _is_edge(self):
             geometry = self.stride, self.padding, self.dilation, True, self.output_padding, self.groups
-            return _applied(_Interior, channels_last(x), self.weight, self.bias, geometry, rectify)
+            return _applied(_Interior, x, self.weight, self.bias, geometry, rectify)
         stride = self.stride[0]
         padding = (int(self.padding[0]), int(self.padding[1]))
         height, width = (
@@ -65,17 +65,15 @@ class Up(nn.ConvTranspose2d, Rectifying):
             for axis in (-2, -1)
         )
         edge = stride, padding, (height, width)
-        return _applied(_OverlappingProduct, channels_last(x), self.weight, self.bias, edge, rectify)
+        return _applied(_OverlappingProduct, x, self.weight, self.bias, edge, rectify)
 
 
 def channels_last(x: Tensor) -> Tensor:
-    """The same images (B, C, H, W) with the channels of a pixel side by side in memory; on a CPU only.
+    """The same images (B, C, H, W) with the channels of a pixel side by side in memory.
 
     Images of one channel need not move. But only where the channel's stride is that of neighbours, 1, does the library
     see that they lie in this way: otherwise it takes them for channels-first and reorders whatever comes of them.
     """
-    if x.device.type != "cpu":
-        return x
     if x.shape[1] > 1:
         return x.contiguous(memory_format=torch.channels_last)
     return x.contiguous().view(len(x), *x.shape[2:], 1).permute(0, 3, 1, 2)
@@ -90,8 +88,11 @@ def _is_edge(layer: Up) -> bool:
 def _applied(
     function: Any, x: Tensor, weight: Tensor, bias: Tensor, geometry: tuple[Any, ...], rectify: bool
 ) -> Tensor:
-    """What a layer's function gives. One that rectifies gives back the x it changed, too, of which no use is made."""
-    found = function.apply(x, weight, bias, geometry, rectify)
+    """What a layer's function gives. One that rectifies gives back the x it changed, too, of which no use is made.
+
+    It may change no view: of images with one channel, which need not be copied, it takes the view itself.
+    """
+    found = function.apply(x.contiguous(memory_format=torch.channels_last), weight, bias, geometry, rectify)
     y: Tensor = found[1] if rectify else found
     return y
 
@@ -120,7 +121,7 @@ class _Interior(torch.autograd.Function):
         x = _rectified(ctx, x, rectify)
         ctx.save_for_backward(x, weight)
         ctx.geometry = geometry
-        y = torch.convolution(x, weight, bias, *geometry)
+        y = torch.convolution(channels_last(x), weight, bias, *geometry)
         return (x, y) if rectify else y
 
     @staticmethod
@@ -128,7 +129,9 @@ class _Interior(torch.autograd.Function):
         x, weight = ctx.saved_tensors
         gradient = channels_last(gradients[-1])
         wanted = (*ctx.needs_input_grad[:2], False)
-        of_x, of_weight, _ = torch.ops.aten.convolution_backward(gradient, x, weight, None, *ctx.geometry, wanted)
+        of_x, of_weight, _ = torch.ops.aten.convolution_backward(
+            gradient, channels_last(x), weight, None, *ctx.geometry, wanted
+        )
         if ctx.rectify and of_x is not None:
             of_x = _cut_off(of_x, x)
         return of_x, of_weight, _pixels(gradient).sum(0), None, None
@@ -161,7 +164,9 @@ class _OverlappingProduct(torch.autograd.Function):
             of_x = _cut_off(of_x, x) if ctx.rectify else of_x
         if ctx.needs_input_grad[1]:
             wanted = (False, True, False)
-            _, of_weight, _ = torch.ops.aten.convolution_backward(x, gradient, weight, None, *geometry, wanted)
+            _, of_weight, _ = torch.ops.aten.convolution_backward(
+                channels_last(x), gradient, weight, None, *geometry, wanted
+            )
         return of_x, of_weight, gradient.sum((0, 2, 3)), None, None
 
 
@@ -179,7 +184,7 @@ def add_patches(
     padding: tuple[int, int],
     large: tuple[int, ...],
 ) -> Tensor:
-    """P^T, the adjoint of `patches`: (C k^2, B H' W') patches added up to images (B, C, H, W)."""
+    """P^T, the adjoint of cutting patches: (C k^2, B H' W') patches added up to images (B, C, H, W)."""
     (height, width), blocks = small, kernel // stride
     whole = height + blocks - 1, width + blocks - 1
     cut = cut.view(-1, blocks, stride, blocks, stride, rows, height, width)
