@@ -1,5 +1,6 @@
 """The command line as a person meets it: help at once, lists, one-line errors with exit code 2."""
 
+import shlex
 import subprocess
 import sys
 
@@ -7,6 +8,8 @@ import numpy as np
 import pytest
 
 from unweave.cli import main
+from unweave.core.errors import RunError
+from unweave.core.shell import command_line
 from unweave.runs import train
 
 COMMANDS = [
@@ -174,3 +177,57 @@ def test_no_traceback_in_a_process_of_its_own(tmp_path):
     assert done.returncode == 2
     assert done.stderr.startswith("error: ")
     assert "Traceback" not in done.stderr
+
+
+def test_the_next_commands_can_be_pasted(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("shutil.which", lambda name: f"/bin/{name}")
+    settings = ["--set", "nets.hidden=[16]", "--set", "training.steps=2", "--set", "training.batch_size=8"]
+    assert (
+        call("train", "vae", "--data", "digits", *settings, "--run", "my run; it's", "--quiet", "--threads", "1") == 0
+    )
+    first, second = capsys.readouterr().out.splitlines()[-1].removeprefix("next: ").split(" && ")
+    assert shlex.split(first) == ["unweave", "evaluate", "my run; it's"]
+    assert shlex.split(second) == ["unweave", "report", "my run; it's"]
+
+
+def test_words_are_quoted_as_the_shell_of_the_machine_reads_them(monkeypatch):
+    assert command_line("unweave", "swap", "a b", "--blocks", "z[0]") == "unweave swap 'a b' --blocks 'z[0]'"
+    monkeypatch.setattr("os.name", "nt")
+    assert command_line("unweave", "swap", "C:\\a b", "--blocks", "z[0]") == 'unweave swap "C:\\a b" --blocks z[0]'
+
+
+@pytest.mark.parametrize("words", [["systems"], ["--help"], ["train", "--help"], ["systems", "hfvae"]])
+def test_who_reads_only_the_first_line_is_not_told_of_a_failure(words):
+    command = [sys.executable, "-m", "unweave", *words]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        process.stdout.close()  # before anything is written, which is the earliest that `head` can leave
+        assert process.stderr.read() == b""
+        assert process.wait(60) == 0
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["train", "vae", "--data", "digits", "--run", ""],
+        ["train", "vae", "--data", "digits", "--run", "  "],
+        ["evaluate", ""],
+        ["demo", "--run", ""],
+        ["study", "dsprites", "--folder", ""],
+        ["reproduce", "mlvae", "--out", ""],
+    ],
+)
+def test_an_empty_path_is_not_this_folder(words, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert call(*words) == 2
+    error = capsys.readouterr().err
+    assert "an empty text was given" in error
+    assert error.count("\n") == 1
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_empty_run_is_an_error_in_python_too(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(RunError, match="run is an empty text: name a folder"):
+        train("vae", "digits", settings=SMALL, run="", progress=False)
+    assert not list(tmp_path.iterdir())

@@ -44,7 +44,7 @@ def small_run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("made") / "run"
     small = {"nets.hidden": [16], "training.steps": 3, "training.batch_size": 8}
     run = train("hfvae", "digits", settings=small, run=folder, progress=False, threads=1)
-    run.encode()
+    run.encode_split()
     run.evaluate(["mig", "information"])
     return folder
 

@@ -5,9 +5,11 @@ Heavy imports happen inside the commands, so that help appears at once. A mistak
 
 from __future__ import annotations
 
+import contextlib
+import os
 import shutil
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +17,10 @@ import click
 
 from unweave.core.config import parse_assignments
 from unweave.core.errors import UnweaveError
+from unweave.core.shell import command_line, quoted
 from unweave.operation_commands import operation_command, shown_default
 from unweave.operations import OPERATIONS
+from unweave.path_option import PATH
 from unweave.study_commands import reproduce, study
 
 DEMO_STEPS = 6000
@@ -27,6 +31,40 @@ class _Commands(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.commands)
+
+    def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
+        with _readers_may_leave():
+            return super().make_context(*args, **kwargs)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        with _readers_may_leave():
+            return super().invoke(ctx)
+
+
+@contextlib.contextmanager
+def _readers_may_leave() -> Iterator[None]:
+    """`unweave systems | head -1`: that nobody reads the rest of the output is no failure."""
+    try:
+        yield
+    except BrokenPipeError:
+        if not _nobody_reads("\n"):  # it was another pipe
+            raise
+        raise click.exceptions.Exit(0) from None
+
+
+def _nobody_reads(text: str = "") -> bool:
+    """Whether stdout leads to a pipe without a reader; then what is still to be written to it goes nowhere.
+
+    text: something to write, where nothing waits to be written that would show it
+    """
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        with Path(os.devnull).open("w") as nowhere:
+            os.dup2(nowhere.fileno(), sys.stdout.fileno())
+        return True
+    return False
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
@@ -42,7 +80,7 @@ def cli() -> None:
     """
 
 
-_run_argument = click.argument("run", type=click.Path(path_type=Path))
+_run_argument = click.argument("run", type=PATH)
 _set_option = click.option(
     "--set",
     "assignments",
@@ -60,7 +98,7 @@ _set_option = click.option(
 )
 @click.option("--preset", help="Named settings, such as quick or paper (`unweave systems` lists them).")
 @_set_option
-@click.option("--run", "folder", type=click.Path(path_type=Path), help="Where to write [runs/SYSTEM-DATA-SEED].")
+@click.option("--run", "folder", type=PATH, help="Where to write [runs/SYSTEM-DATA-SEED].")
 @click.option("--seed", default=0, show_default=True, help="Seed of every random number.")
 @click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda or mps.")
 @click.option("--threads", type=click.IntRange(min=1), help="CPU threads [the cores at hand, at most 8].")
@@ -90,7 +128,7 @@ def train(
     for note in run.dataset().notes:
         click.echo(f"data: {note}")
     click.echo(f"trained {run.steps} steps: {run.path}")
-    click.echo(f"next: {_typed()} evaluate {run.path} && {_typed()} report {run.path}")
+    click.echo(f"next: {_typed()} evaluate {quoted(run.path)} && {_typed()} report {quoted(run.path)}")
 
 
 def _sort_settings(assignments: Iterable[str]) -> tuple[dict[str, str], dict[str, str], dict[str, str]]:
@@ -132,14 +170,14 @@ def encode(run: Path, split: str | None, most: int) -> None:
     """Encode data and keep the codes in the run (codes.npz)."""
     from unweave.runs import Run
 
-    codes = Run.open(run).encode(split, most)
+    codes = Run.open(run).encode_split(split, most)
     click.echo(f"{codes!r}: {run / 'codes.npz'}")
 
 
 @cli.command(short_help="Score a run, or codes of any model.")
-@click.argument("target", type=click.Path(path_type=Path))
+@click.argument("target", type=PATH)
 @click.option("--score", "scores", multiple=True, help="Only this score (`unweave metrics`). May be repeated.")
-@click.option("--factors", type=click.Path(path_type=Path), help="Factor table (CSV, Parquet) for codes of any model.")
+@click.option("--factors", type=PATH, help="Factor table (CSV, Parquet) for codes of any model.")
 @click.option("--quiet", is_flag=True, help="No progress bar.")
 def evaluate(target: Path, scores: tuple[str, ...], factors: Path | None, quiet: bool) -> None:
     """Score a run, or codes of any model: `unweave evaluate codes.npy --factors factors.csv`."""
@@ -196,7 +234,7 @@ def report(run: Path) -> None:
 
 
 @cli.command(short_help="A page in the browser: see and move what runs know.")
-@click.argument("runs", nargs=-1, type=click.Path(path_type=Path))
+@click.argument("runs", nargs=-1, type=PATH)
 @click.option("--host", default="127.0.0.1", show_default=True, help="Interface; any but the loopback needs a token.")
 @click.option("--port", default=0, type=click.IntRange(0, 65535), help="Port [a free one].")
 @click.option(
@@ -351,7 +389,7 @@ cli.add_command(reproduce)
     "folder",
     default=Path("runs/demo"),
     show_default=True,
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="Where to write.",
 )
 @click.option("--steps", default=DEMO_STEPS, show_default=True, type=click.IntRange(min=1), help="Training steps.")
@@ -371,15 +409,15 @@ def demo(folder: Path, steps: int) -> None:
         run = start("hfvae", "dsprites", preset="quick", settings=settings, run=folder, seed=2)
     if run.scores() is None:
         click.echo("Encoding 10,000 held-out images and scoring their codes.")
-        run.encode()
+        run.encode_split()
         click.echo(run.evaluate(progress=True).table())
     path = Run.open(folder).report()
     click.echo(f"\nThe report is at {path}: open it in a browser.")
     click.echo("What to type next:")
     for words, what in (
-        (f"explore {folder}", "the same in a browser, with sliders"),
-        (f"traverse {folder}", "each dimension moved, as PNG and GIF"),
-        (f"interpolate {folder}", "from one input to another"),
+        (command_line("explore", folder), "the same in a browser, with sliders"),
+        (command_line("traverse", folder), "each dimension moved, as PNG and GIF"),
+        (command_line("interpolate", folder), "from one input to another"),
         ("systems", "what else can be trained"),
         ("train factorvae --data dsprites --preset quick", "for example"),
     ):
@@ -390,13 +428,14 @@ def _typed() -> str:
     """How this command is called here: by its name where the shell finds it, else as it was called."""
     if shutil.which("unweave"):
         return "unweave"
-    return "python -m unweave" if sys.argv[0].endswith("__main__.py") else sys.argv[0]
+    return "python -m unweave" if sys.argv[0].endswith("__main__.py") else quoted(sys.argv[0])
 
 
 def main(arguments: list[str] | None = None) -> None:
     """Entry point: runs a command; a user's mistake ends in one line on stderr and exit code 2."""
     try:
         code = cli.main(args=arguments, prog_name="unweave", standalone_mode=False)
+        _nobody_reads()  # what is left in the buffer would fail when Python ends, where nobody catches it
         sys.exit(code if isinstance(code, int) else 0)
     except click.ClickException as error:
         _stop(f"error: {error.format_message()}", 2)
@@ -404,9 +443,6 @@ def main(arguments: list[str] | None = None) -> None:
         _stop(f"error: {error}", 2)
     except (KeyboardInterrupt, click.exceptions.Abort):  # click makes an Abort of Ctrl-C
         _stop("stopped; `unweave resume RUN` goes on from the last checkpoint, a study or reproduction by itself", 130)
-    except BrokenPipeError:
-        sys.stderr.close()
-        sys.exit(0)
     except OSError as error:
         _stop(f"error: cannot read or write {error.filename or 'a file'}: {error.strerror or error}", 2)
 

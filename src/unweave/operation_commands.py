@@ -8,16 +8,17 @@ from typing import Any
 import click
 
 from unweave.core.errors import UnweaveError
+from unweave.path_option import PATH
 
 
 def operation_command(operation: Any) -> click.Command:
     """A command from an operation's parameter class: one option per field, its docstring as help."""
     params: list[click.Parameter] = [
-        click.Argument(["run"], type=click.Path(path_type=Path)),
+        click.Argument(["run"], type=PATH),
         click.Option(
             ["--rows"], help=f"Row numbers of the inputs, such as 0,5,7 [{operation.default_inputs} test rows]."
         ),
-        click.Option(["--out"], type=click.Path(path_type=Path), help="File to write, .png or .gif [RUN/pictures]."),
+        click.Option(["--out"], type=PATH, help="File to write, .png or .gif [RUN/pictures]."),
     ]
     defaults = operation.params()
     names = {}

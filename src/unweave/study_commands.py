@@ -7,6 +7,8 @@ from typing import Any
 
 import click
 
+from unweave.path_option import PATH
+
 
 @click.command(short_help="Train, score and tabulate all runs of a study.")
 @click.argument("name")
@@ -14,8 +16,8 @@ import click
 @click.option("--seeds", default=3, show_default=True, type=click.IntRange(min=1), help="Seeds 0, 1, ... of each row.")
 @click.option("--steps", type=click.IntRange(min=1), help="Training steps of each run [the study's own].")
 @click.option("--jobs", default=1, show_default=True, type=click.IntRange(min=1), help="Runs at a time.")
-@click.option("--folder", type=click.Path(path_type=Path), help="Where the runs go [runs/NAME].")
-@click.option("--out", type=click.Path(path_type=Path), help="Where table, numbers and logs go [docs/evidence/NAME].")
+@click.option("--folder", type=PATH, help="Where the runs go [runs/NAME].")
+@click.option("--out", type=PATH, help="Where table, numbers and logs go [docs/evidence/NAME].")
 def study(name: str, folder: Path | None, out: Path | None, **options: Any) -> None:
     """Train and score all runs of a study and tabulate them; stopped and started again, it goes on."""
     from unweave.studies._runner import run_study
@@ -45,10 +47,10 @@ def study(name: str, folder: Path | None, out: Path | None, **options: Any) -> N
 @click.option("--list", "listed", is_flag=True, help="All claims of all reproductions, with their last result.")
 @click.option("--data", help="Name or path of data in place of the first data set it needs.")
 @click.option("--jobs", default=1, show_default=True, type=click.IntRange(min=1), help="Runs at a time.")
-@click.option("--folder", type=click.Path(path_type=Path), help="Where the runs go [runs/reproduce/NAME].")
+@click.option("--folder", type=PATH, help="Where the runs go [runs/reproduce/NAME].")
 @click.option(
     "--out",
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="Where evidence.json, the page and figures go [docs/evidence/NAME in a checkout, else reproductions/NAME].",
 )
 def reproduce(name: str | None, listed: bool, out: Path | None, **options: Any) -> None:

@@ -172,9 +172,9 @@ def test_draws_from_the_prior_are_reproducible(name):
 def test_trains_saves_loads_scores_and_operates(name, tmp_path):
     data = small_data(name)
     run = train(name, data, settings=small_settings(name), run=tmp_path / "run", log_every=1, progress=False, threads=1)
-    codes = run.encode("all")
+    codes = run.encode_split("all")
     reopened = Run.open(tmp_path / "run", data=data)
-    np.testing.assert_array_equal(reopened.encode("all").flat()[0], codes.flat()[0])
+    np.testing.assert_array_equal(reopened.encode_split("all").flat()[0], codes.flat()[0])
     log = reopened.log()
     assert log["step"].tolist() == [1, 2, 3, 4]
     assert all(np.isfinite(column).all() for column in log.values())

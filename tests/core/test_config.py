@@ -84,3 +84,18 @@ def test_assignments_need_an_equals_sign():
 
 def test_field_docs_come_from_docstrings():
     assert Inner.model_fields["lr"].description == "Learning rate."
+
+
+class Sized(Config):
+    size: pydantic.PositiveInt | tuple[int, int] | None = None
+    """One number or two."""
+
+
+@pytest.mark.parametrize(("text", "value"), [("64", 64), ("[64, 48]", (64, 48)), ("64,48", (64, 48)), ("none", None)])
+def test_one_number_stays_one_where_the_field_takes_it(text, value):
+    assert Sized().override({"size": text}).size == value
+
+
+def test_a_wrong_number_of_numbers_is_told():
+    with pytest.raises(ConfigError, match="size"):
+        Sized().override({"size": "0"})

@@ -153,7 +153,7 @@ def test_a_generator_without_an_encoder_trains_draws_and_says_what_it_cannot(tmp
     assert np.isfinite(log["generator/realism"][0])
     assert run.operate("sample").images.size
     with pytest.raises(UnweaveError, match="forger lacks the capability Encodes: it has Decodes, Samples"):
-        run.encode()
+        run.encode_split()
     with pytest.raises(UnweaveError, match="has no recognition program"):
         run.system().posterior(Batch.of(torch.zeros(1, T)))
 

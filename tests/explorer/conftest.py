@@ -29,7 +29,7 @@ def trained(tmp_path_factory):
     folder = tmp_path_factory.mktemp("explored")
     blocks = {"blocks": "digit=concrete(10), style=normal(4)"}
     run = train("hfvae", "digits", settings={**SMALL, **blocks}, run=folder / "hf", progress=False, threads=1)
-    run.encode()
+    run.encode_split()
     run.evaluate(["mig", "information", "dci_lasso"])
     train("mlvae", "digits", settings=SMALL, run=folder / "ml", progress=False, threads=1)
     train("betavae", "digits", settings=SMALL, run=folder / "plain", progress=False, threads=1)
@@ -50,7 +50,7 @@ def shown(tmp_path_factory):
     """Folder with runs worth a look: `hf` (some dimensions in use, scored), `ml` (groups), `plain` and `clips`."""
     folder = tmp_path_factory.mktemp("shown")
     run = train("hfvae", "digits", settings=INFORMED, run=folder / "hf", progress=False, threads=1)
-    run.encode()
+    run.encode_split()
     run.evaluate(["mig", "information", "dci_forest"])
     train("mlvae", "digits", settings=SMALL, run=folder / "ml", progress=False, threads=1)
     train("betavae", "digits", settings=SMALL, run=folder / "plain", progress=False, threads=1)

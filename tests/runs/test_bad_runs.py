@@ -248,7 +248,7 @@ def test_unknown_score_split_and_operation(run):
     with pytest.raises(UnknownNameError, match="unknown score 'mgi': did you mean 'mig'"):
         run.evaluate(["mgi"])
     with pytest.raises(UnknownNameError, match="unknown split of this run 'tset': did you mean 'test'"):
-        run.encode("tset")
+        run.encode_split("tset")
     with pytest.raises(UnknownNameError, match="unknown operation 'travrese'"):
         run.operate("travrese")
     with pytest.raises(DataError, match="rows 0 to 39"):
@@ -258,7 +258,7 @@ def test_unknown_score_split_and_operation(run):
 def test_data_that_changed_since(run):
     other = from_arrays(np.zeros((40, 1, 9, 9), dtype=np.float32) + 0.5)
     with pytest.raises(DataError, match="the data changed since"):
-        Run.open(run.path, data=other).encode()
+        Run.open(run.path, data=other).encode_split()
 
 
 def test_data_of_another_size_are_refused(run):

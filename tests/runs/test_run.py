@@ -26,7 +26,7 @@ def run(tmp_path):
 
 
 def test_codes_and_scores_follow_the_weights(run):
-    run.encode("train")
+    run.encode_split("train")
     before = run.codes()
     run.evaluate(["mapc"])
     longer = resume(run.path, steps=30, data=small_data(), progress=False)
@@ -42,7 +42,7 @@ def test_named_scores_are_added_to_those_there_are(run):
     result = run.evaluate(["cvr"])
     assert list(result) == ["cvr"]
     assert set(Run.open(run.path, data=small_data()).scores()) == {"mapc", "sap", "cvr"}
-    run.encode("train")  # other rows: the old scores are not theirs
+    run.encode_split("train")  # other rows: the old scores are not theirs
     run.evaluate(["cvr"])
     assert set(run.scores()) == {"cvr"}
 

@@ -94,7 +94,8 @@ def _read(value: Any, annotation: Any) -> Any:
         parsed = json.loads(value)
     except ValueError:
         return _split_list(value) if listed and str not in choices else value
-    return [parsed] if listed and not isinstance(parsed, list) else parsed
+    alone = listed and not isinstance(parsed, list) and type(parsed) not in choices  # `resize` takes 64 and [64, 48]
+    return [parsed] if alone else parsed
 
 
 def _choices(annotation: Any) -> tuple[Any, ...]:

@@ -7,7 +7,6 @@ Nothing here knows one operation from another. The parameter class gives the for
 from __future__ import annotations
 
 import io
-import shlex
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,6 +17,7 @@ import numpy as np
 from unweave.core.config import Config
 from unweave.core.dataspec import DataSpec
 from unweave.core.errors import ConfigError
+from unweave.core.shell import command_line
 from unweave.operations import OPERATIONS, Operation, Shown, save_gif, save_png
 from unweave.operations._pictures import as_pictures, clip_frames, grid_png_bytes
 
@@ -150,7 +150,7 @@ def in_shell(path: str, operation: Operation, rows: list[int] | None, params: Co
     for name, value in _changed(operation, params).items():
         text = ",".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
         words += [f"--{name.replace('_', '-')}", text]
-    return shlex.join(words)
+    return command_line(*words)
 
 
 def _changed(operation: Operation, params: Config) -> dict[str, Any]:

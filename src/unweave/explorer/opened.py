@@ -22,6 +22,7 @@ from unweave.core.batch import Batch
 from unweave.core.capabilities import Decodes, Encodes, Samples
 from unweave.core.codes import Codes
 from unweave.core.errors import DataError, RunError, UnknownNameError, UnweaveError
+from unweave.core.shell import quoted
 from unweave.core.system import System
 from unweave.data import DataSet
 from unweave.operations import OPERATIONS, Inputs, Operation, Shown
@@ -313,7 +314,7 @@ class _State:
         """Scores with their intervals; how to get them where there are none."""
         scores = self.scores()
         if scores is None:
-            return {"scores": [], "skipped": {}, "notes": [], "command": f"unweave evaluate {self.run.path}"}
+            return {"scores": [], "skipped": {}, "notes": [], "command": f"unweave evaluate {quoted(self.run.path)}"}
         return {
             "scores": [
                 {
@@ -326,7 +327,7 @@ class _State:
             ],
             "skipped": dict(scores.skipped),
             "notes": list(scores.notes),
-            "command": f"unweave evaluate {self.run.path}",
+            "command": f"unweave evaluate {quoted(self.run.path)}",
         }
 
     # Pictures ----------------------------------------------------------------------------------------------------

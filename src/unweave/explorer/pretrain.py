@@ -120,7 +120,7 @@ def make(name: str, recipe: Recipe, folder: Path, progress: bool = True) -> None
         )
         _halve(trained.path)
         run = Run.open(trained.path, data=trained.dataset())  # what is scored is what ships
-        run.encode()
+        run.encode_split()
         run.evaluate(progress=progress)
         rows = np.random.default_rng(recipe.seed).permutation(run.split_rows()["test"])[: recipe.rows]
         write_sample(run.path, run.dataset(), np.sort(rows))

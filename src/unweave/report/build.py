@@ -19,6 +19,7 @@ from unweave.core.dataspec import DataSpec
 from unweave.core.errors import UnweaveError
 from unweave.core.files import write_text
 from unweave.core.score import Score
+from unweave.core.shell import quoted
 from unweave.operations import OPERATIONS, Shown
 from unweave.operations._knobs import knobs
 from unweave.operations._pictures import (
@@ -343,16 +344,17 @@ def _defaults(run: Run, system: Any) -> dict[str, Mapping[str, Any]]:
 
 def _next(path: Path, every: Sequence[facts.Dimension], codes: Codes) -> list[tuple[str, str]]:
     """Commands worth typing after reading, each with what it does."""
+    run = quoted(path)
     best = ",".join(dimension.name for dimension in every[:2])
     part = codes.blocks[0].name if len(codes.blocks) > 1 else every[0].name
     return [
         (
-            f"unweave traverse {path} --dims '{best}' --steps 25",
+            f"unweave traverse {run} --dims {quoted(best)} --steps 25",
             "a closer look at the two most informative, also as GIF",
         ),
-        (f"unweave swap {path} --blocks '{part}'", f"every input with the {part} of every other"),
-        (f"unweave interpolate {path}", "the way between four inputs"),
-        (f"unweave cite {path}", "what to cite"),
+        (f"unweave swap {run} --blocks {quoted(part)}", f"every input with the {part} of every other"),
+        (f"unweave interpolate {run}", "the way between four inputs"),
+        (f"unweave cite {run}", "what to cite"),
     ]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +12,7 @@ from unweave.core.codes import Codes
 from unweave.core.errors import MetricError
 from unweave.core.factors import Factors
 from unweave.core.score import Score
+from unweave.core.shell import command_line
 from unweave.operations._knobs import knobs
 from unweave.operations._order import information as quick_information
 
@@ -165,7 +165,7 @@ def command(manifest: Any, defaults: Mapping[str, Mapping[str, Any]]) -> str:
         for name, value in flattened(settings).items():
             if name not in usual or usual[name] != value:
                 words += ["--set", f"{prefix}{name}={_text(value)}"]
-    return " ".join(shlex.quote(word) for word in words)
+    return command_line(*words)
 
 
 def _text(value: Any) -> str:

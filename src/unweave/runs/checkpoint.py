@@ -17,6 +17,7 @@ from torch import Tensor
 
 from unweave.core.errors import RunError, TrainingError
 from unweave.core.files import replacing
+from unweave.core.shell import quoted
 from unweave.core.system import System
 
 
@@ -60,7 +61,7 @@ def _write(path: Path, tensors: dict[str, Tensor], header: dict[str, str]) -> No
     except (OSError, SafetensorError) as error:
         raise RunError(
             f"cannot write {path}: {_reason(error)}; the last good checkpoint is kept: make room, "
-            f"then `unweave resume {path.parent}`"
+            f"then `unweave resume {quoted(path.parent)}`"
         ) from error
 
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from unweave.core.errors import RunError
 from unweave.core.files import write_text
+from unweave.core.shell import quoted
 
 
 class TrainingLog:
@@ -51,7 +52,7 @@ class TrainingLog:
         except OSError as error:
             raise RunError(
                 f"cannot write {self.path}: {error.strerror or error}; the last good checkpoint is kept: make room, "
-                f"then `unweave resume {self.path.parent}`"
+                f"then `unweave resume {quoted(self.path.parent)}`"
             ) from error
         for name, value in values.items():
             self._writer.add_scalar(name, value, step)

@@ -185,7 +185,7 @@ class Run:
             places.append(chunk)
         return Codes.concatenate(parts).take(np.argsort(np.concatenate(places)))
 
-    def encode(self, split: str | None = None, most: int = REFERENCE_ROWS) -> Codes:
+    def encode_split(self, split: str | None = None, most: int = REFERENCE_ROWS) -> Codes:
         """Encode up to `most` random rows of a split and keep the codes in codes.npz.
 
         split: train, validation, test, held_out or all; the test rows when not given, all when there are none
@@ -212,7 +212,7 @@ class Run:
         """The kept codes and their rows; made anew when there are none or the weights have changed since."""
         label = self._code_label()
         if label is None or label[0] != self.steps:
-            self.encode(None if label is None else label[1])
+            self.encode_split(None if label is None else label[1])
         arrays = self._load_codes()
         values = {name.removeprefix("value/"): value for name, value in arrays.items() if name.startswith("value/")}
         spreads = {name.removeprefix("spread/"): value for name, value in arrays.items() if name.startswith("spread/")}

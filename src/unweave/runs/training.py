@@ -20,6 +20,7 @@ from unweave.core.errors import DataError, DeviceError, RunError, UnweaveError, 
 from unweave.core.files import write_json
 from unweave.core.order import Table
 from unweave.core.seeding import derive_seed
+from unweave.core.shell import quoted
 from unweave.core.system import SYSTEMS, System
 from unweave.data import DataSet, DataSource, Split, source
 from unweave.data._check import check_observations, check_values
@@ -62,6 +63,8 @@ def train(
     run:           where to write; runs/SYSTEM-DATA-SEED when not given, with a number when that is taken
     modules:       networks of your own where the system takes them: encoder=..., decoder=...
     """
+    if run is not None and not str(run).strip():
+        raise RunError("run is an empty text: name a folder, or leave it out for runs/SYSTEM-DATA-SEED")
     cls = SYSTEMS[system] if isinstance(system, str) else _known(system)
     changes = parse_assignments(settings) if isinstance(settings, list) else dict(settings or {})
     config = cls.config_class.preset(preset).override(changes)
@@ -175,7 +178,9 @@ def _free_folder(name: str) -> Path:
 def _create(folder: Path, manifest: Manifest) -> bool:
     """Make the run directory; True when it did not exist before."""
     if (folder / "run.json").exists():
-        raise RunError(f"{folder} holds a run already: go on with `unweave resume {folder}`, or choose another --run")
+        raise RunError(
+            f"{folder} holds a run already: go on with `unweave resume {quoted(folder)}`, or choose another --run"
+        )
     existed = folder.exists()
     try:
         folder.mkdir(parents=True, exist_ok=True)
