@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from unweave.metrics._evaluate import Evaluation, evaluate
     from unweave.metrics._group_classifier import GroupClassification, classify_groups
     from unweave.metrics._importance import disentanglement_completeness
+    from unweave.metrics._recognition import recognition
     from unweave.metrics._temporal import TemporalInformation, kraskov, temporal_correlation, temporal_information
 
 __all__ = [
@@ -35,6 +36,7 @@ __all__ = [
     "evaluate",
     "kraskov",
     "metric",
+    "recognition",
     "temporal_correlation",
     "temporal_information",
 ]
@@ -45,6 +47,7 @@ _ELSEWHERE = {
     "GroupClassification": "unweave.metrics._group_classifier",
     "classify_groups": "unweave.metrics._group_classifier",
     "disentanglement_completeness": "unweave.metrics._importance",
+    "recognition": "unweave.metrics._recognition",
     "TemporalInformation": "unweave.metrics._temporal",
     "kraskov": "unweave.metrics._temporal",
     "temporal_correlation": "unweave.metrics._temporal",
