@@ -21,16 +21,19 @@ if TYPE_CHECKING:
     from unweave.metrics._evaluate import Evaluation, evaluate
     from unweave.metrics._group_classifier import GroupClassification, classify_groups
     from unweave.metrics._importance import disentanglement_completeness
+    from unweave.metrics._purity import CategoryPurity, category_purity
     from unweave.metrics._recognition import recognition
     from unweave.metrics._temporal import TemporalInformation, kraskov, temporal_correlation, temporal_information
 
 __all__ = [
     "METRICS",
+    "CategoryPurity",
     "Evaluation",
     "GroupClassification",
     "Metric",
     "Score",
     "TemporalInformation",
+    "category_purity",
     "classify_groups",
     "disentanglement_completeness",
     "evaluate",
@@ -44,6 +47,8 @@ __all__ = [
 _ELSEWHERE = {
     "Evaluation": "unweave.metrics._evaluate",
     "evaluate": "unweave.metrics._evaluate",
+    "CategoryPurity": "unweave.metrics._purity",
+    "category_purity": "unweave.metrics._purity",
     "GroupClassification": "unweave.metrics._group_classifier",
     "classify_groups": "unweave.metrics._group_classifier",
     "disentanglement_completeness": "unweave.metrics._importance",
