@@ -98,8 +98,40 @@ def test_a_discrete_block_is_a_row_of_buttons(page, hf):
         act(buttons.nth(number))
         wait_picture(page, "#edited-picture", hf.picture(hf.turned(hf.code(ROW), "digit", number)))
         pressed = page.locator("[data-block=digit] .choices button[aria-pressed=true]")
-        until(lambda pressed=pressed, number=number: pressed.all_text_contents() == [str(number)], "one is on", page)
+        until(lambda pressed=pressed, number=number: values_of(pressed) == [str(number)], "one is on", page)
         wait_address(page, set=f"digit:{number}")
+
+
+def values_of(buttons):
+    return [button.get_attribute("data-value") for button in buttons.all()]
+
+
+def test_a_category_is_called_by_its_label_and_shown(page, hf):
+    """Never a number alone: a picture, and the label with its share, or that it holds several."""
+    page.locator("[data-block=digit] summary").click()
+    buttons = page.locator("[data-block=digit] .choices button")
+    knob = hf.knob("digit")
+    assert knob["factor"] == "digit"
+    words = []
+    for category in knob["categories"]:
+        claimed = category["label"] is not None
+        share = f" · {category['share'] * 100:.0f} %" if claimed else ""
+        words.append(f"{category['label']}{share}" if claimed else "mixed" if category["rows"] else "unused")
+    assert buttons.all_text_contents() == words
+    mean = np.asarray(hf.about["mean"])
+    for number in (0, 9):
+        picture = hf.picture(hf.turned(mean, "digit", number))
+        wait_picture(page, f"[data-block=digit] button[data-value='{number}'] canvas", picture)
+
+
+def test_the_words_of_a_category_are_those_of_the_button(page, hf):
+    """Beside the picture that is turned, and on the cells of the strip."""
+    page.locator("[data-block=digit] summary").click()
+    button = page.locator("[data-block=digit] .choices button[data-value='3']")
+    called = button.get_attribute("aria-label")
+    button.click()
+    wait_address(page, set="digit:3")
+    assert called.removeprefix("digit ") in page.locator(".stage-card").inner_text()
 
 
 def test_two_dimensions_on_the_pad_by_mouse_and_keyboard(page, hf):
@@ -207,7 +239,7 @@ def test_play_of_a_category_shows_one_after_the_other(page, hf):
     met = set()
 
     def several():
-        met.update(page.locator("[data-block=digit] .choices button[aria-pressed=true]").all_text_contents())
+        met.update(values_of(page.locator("[data-block=digit] .choices button[aria-pressed=true]")))
         return len(met) >= 3
 
     until(several, "three categories were on", page)

@@ -11,6 +11,8 @@ import hashlib
 import io
 import json
 from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -22,6 +24,7 @@ from unweave.core.batch import Batch
 from unweave.core.capabilities import Decodes, Encodes, Samples
 from unweave.core.codes import Codes
 from unweave.core.errors import DataError, RunError, UnknownNameError, UnweaveError
+from unweave.core.factors import Factors
 from unweave.core.shell import quoted
 from unweave.core.system import System
 from unweave.data import DataSet
@@ -29,6 +32,7 @@ from unweave.operations import OPERATIONS, Inputs, Operation, Shown
 from unweave.operations._knobs import Knob, at_most_pictures, knobs
 from unweave.operations._order import information
 from unweave.operations._pictures import as_pictures, value_limits
+from unweave.report.categories import Named, named_categories
 from unweave.report.facts import USED, importances, knowledge
 from unweave.runs.manifest import read_manifest
 from unweave.runs.run import Run
@@ -246,7 +250,7 @@ class _State:
                 {"name": b.name, "kind": b.kind, "scope": b.scope, "shape": list(b.shape)}
                 for b in self.reference.blocks
             ],
-            "knobs": [self._knob(knob, values) for knob in self.knobs],
+            "knobs": [{**self._knob(knob, values), **self._choices(knob)} for knob in self.knobs],
             "factors": []
             if factors is None
             else [
@@ -275,14 +279,27 @@ class _State:
             "values": [float(v) for v in np.unique(own)] if knob.block.kind == "discrete" else None,
         }
 
+    def _choices(self, knob: Knob) -> dict[str, Any]:
+        """The categories of a knob and what they stand for, by which factor; nothing for any other knob."""
+        named = self.named.get(knob.name)
+        if named is None:
+            return {"factor": None, "categories": None}
+        return {"factor": named.factor, "categories": [asdict(category) for category in named.categories]}
+
+    @cached_property
+    def named(self) -> Mapping[str, Named]:
+        return named_categories(self.reference, self.known)
+
+    @cached_property
+    def known(self) -> Factors | None:
+        """Factors of the reference's rows; a system's own draws have none."""
+        factors = self.dataset.factors
+        return None if factors is None or not isinstance(self.system, Encodes) else factors.take(self.rows)
+
     @cached_property
     def knows(self) -> dict[str, Any]:
         """(D, K) shares of each factor's entropy that each knob knows, and DCI importances where they were scored."""
-        factors = self.dataset.factors
-        known = None if factors is None else factors.take(self.rows)
-        if not isinstance(self.system, Encodes):
-            known = None
-        scores = self.scores() or {}
+        known, scores = self.known, self.scores() or {}
         found = importances(self.reference, scores)
         return {
             "knobs": [knob.name for knob in self.knobs],

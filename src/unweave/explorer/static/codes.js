@@ -84,6 +84,22 @@ export function places(about, knob, count = STRIP_PLACES, reach = STRIP_REACH) {
 
 export const told = (value) => (Number.isInteger(value) ? String(value) : value.toFixed(2));
 
+/** What a category stands for: its label, that it has none, or its place where nothing is known of the data. */
+export function meaning(knob, value) {
+  const found = knob.categories?.find((each) => each.value === value);
+  if (found?.label) return found.label;
+  if (found && knob.factor) return found.rows ? "mixed" : "unused";
+  return told(value);
+}
+
+/** A knob's value in words: what a category stands for, and which of several it is where that does not say it. */
+export function worded(knob, value) {
+  if (!knob.categories) return told(value);
+  const own = meaning(knob, value);
+  const isOnly = knob.categories.filter((each) => meaning(knob, each.value) === own).length === 1;
+  return isOnly ? own : `${own}, category ${told(value)}`;
+}
+
 /** The knob of another run that stands for this one: of the same name, else of the same rank by information. */
 function partner(about, knob, other) {
   const named = findKnob(other, knob.name);

@@ -12,8 +12,8 @@ import {
   range,
   readEdits,
   STRIP_REACH,
-  told,
   valueOf,
+  worded,
   writeEdits,
 } from "./codes.js";
 import { Gallery } from "./gallery.js";
@@ -142,7 +142,7 @@ class Explore {
     this.showFacts();
     this.redraw();
     await this.side.latest.done; // what is looked at first is there first
-    await Promise.all([this.side.painting, this.compare(source), this.drawStrips()]);
+    await Promise.all([this.side.painting, this.compare(source), this.drawStrips(), this.panel.draw(app.run)]);
   }
 
   build(about) {
@@ -235,7 +235,7 @@ class Explore {
   }
 
   told() {
-    const words = [...this.edits].map(([name, value]) => `${name} ${told(value)}`);
+    const words = [...this.edits].map(([name, value]) => `${name} ${worded(findKnob(this.app.about, name), value)}`);
     if (this.drawn) words.unshift("a draw");
     return words.length > 2 ? `${words.length} changes` : words.join(", ");
   }

@@ -1,8 +1,14 @@
 /** Sliders and buttons that turn a code, block by block, the most informative first. */
 
-import { categories, findKnob, isUsed, nameWidth, ordered, range, shares, told, valueOf } from "./codes.js";
+import * as api from "./api.js";
+import { categories, findKnob, isUsed, meaning, nameWidth, ordered, range, shares, told, turned, valueOf, worded } from "./codes.js";
 import { button, count, el, icon } from "./parts.js";
+import { PAGE, paint, pictureCanvas } from "./pictures.js";
 
+/** Observations that fit on a button as they are. */
+const PICTURED = ["image", "matrix"];
+/** The server makes at most this many pictures for one request. */
+const MOST = 512;
 /** The width of a slider's thumb, whose centre stays half of it away from the ends. */
 const THUMB = 16;
 const onTrack = (part) => `calc(${THUMB / 2}px + ${part} * (100% - ${THUMB}px))`;
@@ -41,7 +47,10 @@ export class KnobPanel {
     part.bar.style.width = `${Math.max(0, Math.min(1, knob.nats / this.most)) * 100}%`;
     part.name.title = `${words} of information`;
     part.name.setAttribute("aria-label", `${knob.name}, ${words}: choose for Play`);
-    if (!part.input) return;
+    if (!part.input) {
+      part.buttons.forEach((node, place) => part.label(node, part.values[place], knob));
+      return;
+    }
     const { low, high } = range(this.about, knob);
     Object.assign(part, { low, high });
     for (const [name, value] of Object.entries({ min: low, max: high, step: (high - low) / 240 })) part.input.setAttribute(name, value);
@@ -97,16 +106,30 @@ export class KnobPanel {
 
   choices(knob) {
     const values = knob.kind === "simplex" ? Array.from({ length: categories(knob) }, (_, number) => number) : knob.values;
+    const hasPictures = this.about.can.decode && PICTURED.includes(this.about.kind) && knob.categories !== null;
     const buttons = values.map((value) =>
-      button([el("span", { class: "fill" }), el("span", {}, told(value))], () => this.turn(knob.name, value), {
-        "data-knob": knob.name,
-        "data-value": value,
-        "aria-pressed": "false",
-        "aria-label": `${knob.name} ${told(value)}`,
-        onfocus: () => this.pick(knob.name),
-      }),
+      button(
+        [el("span", { class: "fill" }), hasPictures ? pictureCanvas({ "aria-hidden": "true" }) : null, el("span", { class: "words" })],
+        () => this.turn(knob.name, value),
+        { "data-knob": knob.name, "data-value": value, "aria-pressed": "false", onfocus: () => this.pick(knob.name) },
+      ),
     );
-    return { control: el("span", { class: "choices", role: "group", "aria-label": knob.name }, buttons), output: null, buttons, values };
+    const control = el("span", { class: "choices", role: "group", "aria-label": knob.name }, buttons);
+    return { control, output: null, buttons, values, label: hasPictures && !knob.factor ? labelByPicture : label };
+  }
+
+  /** The pictures of categories: each alone, all else of the code at its mean. They change with the weights only. */
+  async draw(run) {
+    const { about } = this;
+    const wanted = [...this.parts.values()].flatMap(({ knob, buttons = [], values }) =>
+      buttons.map((node, place) => ({ canvas: node.querySelector("canvas"), code: turned(about.mean, knob, values[place]) })),
+    );
+    const cells = wanted.filter(({ canvas }) => canvas).slice(0, MOST);
+    if (!cells.length || this.drawn === about) return;
+    const files = await api.decode(run, cells.map(({ code }) => code), `${PAGE}-categories`);
+    if (!files || this.about !== about) return;
+    await Promise.all(files.map((file, place) => paint(cells[place].canvas, file)));
+    this.drawn = about;
   }
 
   /** The code that is shown, the input it began with, and which knobs were turned. */
@@ -143,11 +166,34 @@ export class KnobPanel {
   }
 }
 
+const percent = (share) => `${Math.round(100 * share)} %`;
+
+function grounds(found, factor) {
+  if (!found?.rows) return "no row is in it";
+  const rows = count(found.rows, "row");
+  return found.label ? `${factor} ${found.label} in ${percent(found.share)} of its ${rows}` : `${rows}, no ${factor} in most of them`;
+}
+
+/** What a category stands for, and for what share of its rows that is true. */
+function label(node, value, knob) {
+  const found = knob.categories?.find((each) => each.value === value);
+  const own = meaning(knob, value);
+  node.lastChild.replaceChildren(own, found?.label ? el("span", { class: "share" }, ` · ${percent(found.share)}`) : "");
+  node.dataset.tip = knob.factor ? `Category ${told(value)}: ${grounds(found, knob.factor)}` : "";
+  node.setAttribute("aria-label", `${knob.name} ${worded(knob, value)}`);
+}
+
+/** Without factors a category is what its picture shows. */
+function labelByPicture(node, value, knob) {
+  node.dataset.tip = `Category ${told(value)}`;
+  node.setAttribute("aria-label", `${knob.name} ${told(value)}`);
+}
+
 function showChoices({ knob, buttons, values }, code) {
   const found = knob.kind === "simplex" ? shares(code, knob) : values.map((value) => Number(value === valueOf(code, knob)));
   buttons.forEach((each, place) => {
     each.setAttribute("aria-pressed", String(found[place] > 0.99));
     each.firstChild.style.height = `${Math.max(0, Math.min(1, found[place])) * 100}%`;
-    each.title = knob.kind === "simplex" ? `${(100 * found[place]).toFixed(0)} %` : "";
+    each.title = [each.dataset.tip, knob.kind === "simplex" ? `${percent(found[place])} of this code` : ""].filter(Boolean).join("; ");
   });
 }

@@ -1,7 +1,7 @@
 /** Strips of pictures: each knob along its range, all else as it is. */
 
 import * as api from "./api.js";
-import { nameWidth, places, told, turned, valueOf } from "./codes.js";
+import { nameWidth, places, turned, valueOf, worded } from "./codes.js";
 import { button, el, roving } from "./parts.js";
 import { PAGE, paint, pictureCanvas } from "./pictures.js";
 
@@ -37,7 +37,7 @@ export class Strips {
   setValues(row, { knob, values }) {
     Object.assign(row, { knob, values });
     row.cells.forEach(({ node }, place) => {
-      const label = `${knob.name} = ${told(values[place])}`;
+      const label = `${knob.name} = ${worded(knob, values[place])}`;
       node.setAttribute("aria-label", label);
       node.title = label;
       node.dataset.value = values[place];
