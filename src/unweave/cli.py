@@ -128,6 +128,7 @@ def train(
     for note in run.dataset().notes:
         click.echo(f"data: {note}")
     click.echo(f"trained {run.steps} steps: {run.path}")
+    _tell_of_collapse(run, quiet)
     click.echo(f"next: {_typed()} evaluate {quoted(run.path)} && {_typed()} report {quoted(run.path)}")
 
 
@@ -160,6 +161,14 @@ def resume(run: Path, steps: int | None, device: str | None, quiet: bool) -> Non
 
     done = go_on(run, steps=steps, device=device, progress=not quiet)
     click.echo(f"trained {done.steps} steps: {done.path}")
+    _tell_of_collapse(done, quiet)
+
+
+def _tell_of_collapse(run: Any, quiet: bool) -> None:
+    """What training says at its end with a progress bar it says here without one."""
+    found = run.checkup() if quiet else None
+    if found is not None and found.warning:
+        click.echo(found.warning, err=True)
 
 
 @cli.command()

@@ -17,6 +17,7 @@ from unweave.core.score import Score
 from unweave.core.system import SystemConfig
 from unweave.data import DataSet
 from unweave.operations import OPERATIONS, Inputs, Shown
+from unweave.runs.checkup import Checkup
 
 
 def load_toy(name: str = "toy_blobs") -> Any:
@@ -43,9 +44,11 @@ class ToyRun:
         log_rows: int = 120,
         scores: Mapping[str, Score] | None = None,
         system: str = "Blobs",
+        checkup: Checkup | None = None,
         **blobs: Any,
     ):
         self.path, self.steps, self._scores = path, 100 * log_rows, scores
+        self._checkup = checkup
         toy = getattr(load_toy(), system)(**blobs)
         type(toy).config_class = SystemConfig
         self._system = toy
@@ -83,6 +86,9 @@ class ToyRun:
 
     def reconstruction(self) -> dict[str, float]:
         return {"nats": 23.456, "mse": 0.0123, "rows": 100}
+
+    def checkup(self) -> Checkup | None:
+        return self._checkup
 
     def log(self) -> dict[str, np.ndarray]:
         step = np.arange(1.0, self._log_rows + 1) * 100

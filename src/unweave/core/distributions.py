@@ -20,6 +20,7 @@ from torch.distributions import (
     Normal,
     OneHotCategorical,
     constraints,
+    kl_divergence,
     register_kl,
 )
 
@@ -163,6 +164,22 @@ def count_elements(distribution: Distribution) -> int:
     if isinstance(distribution, Independent):
         return math.prod(distribution.event_shape[: distribution.reinterpreted_batch_ndims])
     return 1
+
+
+def elementwise_kl(q: Distribution, p: Distribution) -> Tensor | None:
+    """(..., E) KL(q || p) of each of the E elements of two factorised distributions of one event.
+
+    None where they are not factorised alike, or have no closed form.
+    """
+    if not (isinstance(q, Independent) and isinstance(p, Independent)) or q.event_shape != p.event_shape:
+        return None
+    if q.reinterpreted_batch_ndims != p.reinterpreted_batch_ndims:
+        return None
+    try:
+        divergence = kl_divergence(q.base_dist, p.base_dist)
+    except NotImplementedError:
+        return None
+    return divergence.flatten(start_dim=divergence.dim() - q.reinterpreted_batch_ndims)
 
 
 def centre(distribution: Distribution) -> Tensor:

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.distributions import Distribution, Independent, MultivariateNormal, Normal, kl_divergence
 
-from unweave.core.distributions import FewPassNormal, normal
+from unweave.core.distributions import FewPassNormal, elementwise_kl, normal
 from unweave.core.errors import ConfigError, ShapeError, UnweaveError
 from unweave.core.trace import Provenance, Site, Trace
 
@@ -56,14 +56,10 @@ def kl_elements(q: Trace, p: Trace, name: str) -> Tensor:
     the last axis is `kl(q, p, name)`. Dimensions that the model ignores show a KL near zero.
     """
     posterior, prior = q.site(name).distribution, p.site(name).distribution
-    if isinstance(posterior, Independent) and isinstance(prior, Independent):
-        axes = posterior.reinterpreted_batch_ndims
-        if axes == prior.reinterpreted_batch_ndims:
-            divergence = _closed_form(posterior.base_dist, prior.base_dist)
-            if divergence is not None:
-                divergence = divergence.flatten(start_dim=divergence.dim() - axes)
-                return divergence if posterior.batch_shape else divergence.expand(_rows(q.site(name)), -1)
-    return kl(q, p, name).unsqueeze(-1)
+    divergence = elementwise_kl(posterior, prior)
+    if divergence is None:
+        return kl(q, p, name).unsqueeze(-1)
+    return divergence if posterior.batch_shape else divergence.expand(_rows(q.site(name)), -1)
 
 
 def _shared_sites(q: Trace, p: Trace) -> tuple[str, ...]:

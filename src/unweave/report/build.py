@@ -85,6 +85,7 @@ def _context(run: Run) -> dict[str, Any]:
         "card": type(system).card,
         "observations": _called(dataset.spec),
         "facts": _key_facts(run, every, log),
+        "collapsed": _collapsed(run),
         "dimensions": _dimension_rows(run, shown, codes, rows),
         "dimension_count": len(every),
         "left_out": len(every) - len(shown),
@@ -133,6 +134,12 @@ def _key_facts(run: Run, every: Sequence[facts.Dimension], log: Mapping[str, np.
     total = sum(dimension.nats for dimension in every)
     tiles.append({"name": "dimensions in use", "value": f"{used} of {len(every)}", "more": f"{total:.1f} nats in all"})
     return tiles
+
+
+def _collapsed(run: Run) -> str:
+    """What training said at its end if the code carries nothing; empty otherwise."""
+    found = run.checkup()
+    return "" if found is None else found.warning
 
 
 def _dimension_rows(run: Run, shown: Sequence[facts.Dimension], codes: Codes, rows: np.ndarray) -> list[dict[str, Any]]:

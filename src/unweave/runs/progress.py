@@ -16,6 +16,11 @@ def bar(title: str, total: int, initial: int = 0, unit: str = "step") -> Any:
     return tqdm(total=total, initial=initial, desc=title, unit=unit, mininterval=interval)
 
 
+def say(text: str) -> None:
+    """Lines for the person at the terminal, where the progress bar is shown too."""
+    print(text, file=sys.stderr, flush=True)
+
+
 @contextmanager
 def score_bar(show: bool = True) -> Iterator[Callable[[str, int, int], None] | None]:
     """What `unweave.metrics.evaluate` calls with (score, its number, how many there are); None when nothing is shown.

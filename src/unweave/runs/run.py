@@ -23,6 +23,7 @@ from unweave.data import DATA, DataSet, Split
 from unweave.operations import OPERATIONS, Inputs, Operation, Shown
 from unweave.runs.batches import assemble
 from unweave.runs.checkpoint import checkpoint_step, load_weights
+from unweave.runs.checkup import Checkup, read_checkup
 from unweave.runs.log import read_log
 from unweave.runs.manifest import Manifest, read_manifest
 from unweave.runs.progress import score_bar
@@ -58,7 +59,8 @@ class Run:
     run.json            system, settings, data, seed            state.safetensors    last checkpoint
     environment.json    versions                                weights.safetensors  final weights
     log.csv, tensorboard/                                       codes.npz, scores.json, scores.csv
-    pictures/           results of operations                   report.html, citations.bib
+    checkup.json        what was found at the end of training   report.html, citations.bib
+    pictures/           results of operations
     sample.npz          rows that stand for the data where the run travels without them
     """
 
@@ -159,6 +161,11 @@ class Run:
                 f"{self.manifest.data_spec['size']}: the data changed since; give the data it was trained on"
             )
         return rows
+
+    def checkup(self) -> Checkup | None:
+        """What was found when training ended: dimensions in use, error against the mean; None for other weights."""
+        found = read_checkup(self.path)
+        return found if found is not None and found.step == self.steps else None
 
     def log(self) -> dict[str, np.ndarray]:
         """Columns of the training log: step, seconds, one per term."""

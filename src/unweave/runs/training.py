@@ -27,9 +27,10 @@ from unweave.data._check import check_observations, check_values
 from unweave.runs.arithmetic import fast_arithmetic
 from unweave.runs.batches import Batches
 from unweave.runs.checkpoint import checkpoint_step, load_optimisers, load_weights, save_checkpoint, save_weights
+from unweave.runs.checkup import examine_run
 from unweave.runs.log import TrainingLog
 from unweave.runs.manifest import Manifest, commit, environment, read_manifest, usable_cores
-from unweave.runs.progress import bar
+from unweave.runs.progress import bar, say
 from unweave.runs.run import Run
 
 # Streams of random numbers that must not overlap: initial weights, order of data, noise in training.
@@ -257,6 +258,9 @@ def _fit(folder: Path, manifest: Manifest, system: System, batches: Batches, pro
                 if step % 50 == 0:
                     shown.set_postfix_str(_loss(record), refresh=False)
                 shown.update(1)
+    found = examine_run(folder, system, batches)
+    if progress and found is not None and found.warning:
+        say(found.warning)
 
 
 class _Means:
