@@ -362,10 +362,17 @@ def data(name: str | None) -> None:
 def metrics() -> None:
     """List the scores."""
     from unweave.metrics import METRICS
+    from unweave.metrics._recognition import CARD
 
     direction = {True: "higher is better", False: "lower is better", None: "neither direction is better"}
     _print_list(
-        (m.name, m.card.summary, f"needs {m.card.needs or m.needs}; {direction[m.higher_is_better]}") for m in METRICS
+        [
+            *(
+                (m.name, m.card.summary, f"needs {m.card.needs or m.needs}; {direction[m.higher_is_better]}")
+                for m in METRICS
+            ),
+            ("recognition", CARD.summary, f"needs {CARD.needs}; {direction[True]}"),
+        ]
     )
 
 

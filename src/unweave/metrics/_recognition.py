@@ -18,10 +18,15 @@ from typing import Any
 
 import numpy as np
 
+from unweave.core.card import Card
 from unweave.core.errors import MetricError
 from unweave.core.score import Score
 from unweave.metrics._interval import bootstrap_interval, generator
 
+CARD = Card(
+    summary="share of reconstructions in which a classifier of originals still sees what the original shows",
+    needs="a run on images with a factor of named values",
+)
 SIDE = 16
 """Pixels of a view, each way."""
 MARGIN = 0.1

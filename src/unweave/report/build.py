@@ -258,17 +258,19 @@ def _figures(shown: Sequence[facts.Dimension], codes: Codes, scores: Mapping[str
 def _score_rows(scores: Mapping[str, Score]) -> list[dict[str, Any]]:
     """Rows of the score table, those between 0 and 1 first."""
     from unweave.metrics import METRICS
+    from unweave.metrics._recognition import CARD
 
+    about = {entry.name: (entry.card.summary, entry.bounds) for entry in METRICS}
+    about["recognition"] = (CARD.summary, (0.0, 1.0))  # the one score of pictures and not of codes
     rows = []
     for name, score in scores.items():
-        known = METRICS[name] if name in METRICS else None  # noqa: SIM401 (a registry has no get)
-        low, high = known.bounds if known is not None else (0.0, math.inf)
+        summary, (low, high) = about.get(name, ("", (0.0, math.inf)))
         bounded = math.isfinite(low) and math.isfinite(high)
         counted = not bounded and all(_is_number(n) and n == round(n) for n in (score.value, *(score.interval or ())))
         write = (lambda number: f"{number:,.0f}") if counted else _number
         row: dict[str, Any] = {
             "name": name,
-            "summary": known.card.summary if known is not None else "",
+            "summary": summary,
             "value": write(score.value),
             "interval": f"{write(score.interval[0])} to {write(score.interval[1])}" if score.interval else "",
             "better": {True: "higher", False: "lower", None: ""}[score.higher_is_better],

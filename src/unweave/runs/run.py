@@ -18,6 +18,7 @@ from unweave.core.codes import Codes
 from unweave.core.dataspec import DataSpec
 from unweave.core.errors import DataError, RunError, unknown_name
 from unweave.core.files import replacing, write_json, write_text
+from unweave.core.score import Score
 from unweave.core.system import SYSTEMS, System
 from unweave.data import DATA, DataSet, Split
 from unweave.operations import OPERATIONS, Inputs, Operation, Shown
@@ -27,6 +28,7 @@ from unweave.runs.checkup import Checkup, read_checkup
 from unweave.runs.log import read_log
 from unweave.runs.manifest import Manifest, read_manifest
 from unweave.runs.progress import score_bar
+from unweave.runs.recognised import NAME, recognise, with_pictures
 from unweave.runs.sample import SAMPLE, read_sample
 
 if TYPE_CHECKING:
@@ -273,7 +275,9 @@ class Run:
         factors = self.dataset().factors
         known = None if factors is None else factors.take(rows)
         with score_bar(show=progress) as callback:
-            result = evaluate(codes, known, scores=scores, rng=self.manifest.seed, progress=callback)
+            of_codes = scores if scores is None else [name for name in scores if name != NAME]
+            result = evaluate(codes, known, scores=of_codes, rng=self.manifest.seed, progress=callback)
+        result = with_pictures(self, result, scores)
         plain = result.to_dict()
         before = self._score_record()
         if scores is not None and before is not None:
@@ -285,6 +289,13 @@ class Run:
         write_json(self.path / "scores.json", record)
         write_text(self.path / "scores.csv", Evaluation.from_dict(plain).to_csv())
         return result
+
+    def recognition(self, factor: str | None = None) -> Score:
+        """Share of reconstructions in which a classifier of originals still sees the original's class.
+
+        factor: whose values are the classes, such as "shape"; the first with named values when not given
+        """
+        return recognise(self, factor)
 
     def scores(self) -> Evaluation | None:
         """The scores of these weights, None when there are none yet."""
