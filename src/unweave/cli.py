@@ -154,12 +154,14 @@ def _sort_settings(assignments: Iterable[str]) -> tuple[dict[str, str], dict[str
     "--steps", type=click.IntRange(min=1), help="Train to this many steps in all [what the run was meant to have]."
 )
 @click.option("--device", help="auto, cpu, cuda or mps [where it began].")
+@click.option("--from-weights", is_flag=True, help="Where the checkpoint is lost: from the final weights.")
+@click.option("--anew", is_flag=True, help="Where the checkpoint is lost: again from the first step.")
 @click.option("--quiet", is_flag=True, help="No progress bar.")
-def resume(run: Path, steps: int | None, device: str | None, quiet: bool) -> None:
+def resume(run: Path, quiet: bool, **options: Any) -> None:
     """Go on with a run that was stopped, or train it longer."""
     from unweave.runs import resume as go_on
 
-    done = go_on(run, steps=steps, device=device, progress=not quiet)
+    done = go_on(run, progress=not quiet, **options)
     click.echo(f"trained {done.steps} steps: {done.path}")
     _tell_of_collapse(done, quiet)
 
@@ -457,7 +459,11 @@ def main(arguments: list[str] | None = None) -> None:
         _stop(f"error: {error.format_message()}", 2)
     except UnweaveError as error:
         _stop(f"error: {error}", 2)
-    except (KeyboardInterrupt, click.exceptions.Abort):  # click makes an Abort of Ctrl-C
+    except (KeyboardInterrupt, click.exceptions.Abort) as error:  # click makes an Abort of Ctrl-C
+        from unweave.runs.stopping import Interrupted
+
+        if isinstance(error.__cause__, Interrupted):  # which has said what it saved
+            sys.exit(130)
         _stop("stopped; `unweave resume RUN` goes on from the last checkpoint, a study or reproduction by itself", 130)
     except OSError as error:
         _stop(f"error: cannot read or write {error.filename or 'a file'}: {error.strerror or error}", 2)

@@ -181,14 +181,15 @@ def test_a_loss_that_becomes_nan_names_term_and_step_and_keeps_good_weights(tmp_
 
 def test_weights_that_became_nan_are_not_saved(tmp_path):
     from unweave.runs.checkpoint import save_checkpoint
+    from unweave.runs.log import Tally
 
     system = SYSTEMS["vae"](SYSTEMS["vae"].config_class().override(SMALL), small_data().spec)
-    save_checkpoint(tmp_path / "state", system, [])
+    save_checkpoint(tmp_path / "state", system, [], Tally())
     good = (tmp_path / "state").read_bytes()
     with torch.no_grad():
         next(system.parameters()).fill_(float("inf"))
     with pytest.raises(TrainingError, match="is NaN or infinite after step 0"):
-        save_checkpoint(tmp_path / "state", system, [])
+        save_checkpoint(tmp_path / "state", system, [], Tally())
     assert (tmp_path / "state").read_bytes() == good
 
 

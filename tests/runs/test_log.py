@@ -34,7 +34,7 @@ def test_rows_after_the_checkpoint_are_removed_on_resume(tmp_path):
         first.append(step, step / 10, {"a": float(step)})
     first.close()
     second = TrainingLog(tmp_path / "log.csv", tmp_path / "tensorboard", 2)
-    second.append(3, 0.1, {"a": 33.0})
+    second.append(3, 0.3, {"a": 33.0})
     second.close()
     columns = read_log(tmp_path / "log.csv")
     assert columns["a"].tolist() == [1, 2, 33]

@@ -36,14 +36,14 @@ SETTINGS = ["nets.hidden=[16]", "training.steps=60", "training.batch_size=16", "
 
 SLOW_DISK = """
 import sys, time
-import unweave.runs.training as training
+import unweave.runs.loop as loop
 from unweave.cli import main
 
-save = training.save_checkpoint
+save = loop.save_checkpoint
 def save_slowly(*arguments):
     save(*arguments)
     time.sleep(0.3)
-training.save_checkpoint = save_slowly
+loop.save_checkpoint = save_slowly
 main(sys.argv[1:])
 """
 

@@ -15,9 +15,9 @@ from typing import Any
 def replacing(path: Path) -> Iterator[Path]:
     """A temporary path in the same folder that takes the place of `path` when the block ends without an error.
 
-    It has the suffix of `path`, because `np.save` and others add one to a name without it.
+    It has the suffix of `path`, because `np.save` and others add one to a name without it. The folder must be there:
+    one that was removed meanwhile must not come back with a single file in it.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.stem}.partial-", suffix=path.suffix)
     os.close(handle)
     temporary = Path(name)

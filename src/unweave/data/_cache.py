@@ -42,6 +42,7 @@ def atomic_write(path: Path) -> Iterator[Path]:
             np.save(temporary, packed)
     """
     try:
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
         with replacing(Path(path)) as temporary:
             yield temporary
     except OSError as error:

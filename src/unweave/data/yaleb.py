@@ -146,6 +146,7 @@ def pack(folder: str | Path, target: str | Path) -> Path:
         images.append(np.rint(pixels.reshape(96, 2, 84, 2).mean(axis=(1, 3))).astype(np.uint8))
         columns.append([int(match[key]) for key in ("subject", "azimuth", "elevation")])
     subject, azimuth, elevation = np.array(columns).T
+    Path(target).parent.mkdir(parents=True, exist_ok=True)
     with replacing(Path(target)) as temporary, temporary.open("wb") as stream:
         np.savez_compressed(
             stream,

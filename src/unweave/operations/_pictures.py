@@ -246,6 +246,7 @@ def save_png(shown: Shown, path: Path, spec: DataSpec | None = None) -> Path:
     """Write the grid with its names; `spec` tells the range of the values, which is guessed without it."""
     pictures = as_pictures(shown.images, spec)
     image = draw_grid(pictures, shown.rows, shown.columns, _titled(shown.title, pictures.note))
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
     with replacing(Path(path)) as temporary:
         image.save(temporary, "PNG", optimize=True)
     return Path(path)
@@ -270,6 +271,7 @@ def save_gif(shown: Shown, path: Path, spec: DataSpec | None = None) -> Path:
     times[-1 if turn is None else 0] = HOLD_MS  # a rest at each end of the way
     if turn is not None:
         times[min(turn, len(times) - 1)] = HOLD_MS
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
     with replacing(Path(path)) as temporary:
         frames[0].save(
             temporary,

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import csv
 import io
+import os
+import time
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,19 +16,56 @@ from unweave.core.errors import RunError
 from unweave.core.files import write_text
 from unweave.core.shell import quoted
 
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+class Tally:
+    """What the next row of the log is made of: the terms of the steps since the row before, and the time so far.
+
+    A checkpoint keeps it, so that the row after a resume is the one that would have been written anyway.
+
+    values:  term -> its value at each step; a player that rests has none at a step
+    seconds: of training before this process began
+    """
+
+    def __init__(self, values: Mapping[str, list[Tensor]] | None = None, seconds: float = 0.0) -> None:
+        self.values: dict[str, list[Tensor]] = dict(values or {})
+        self._before, self._began = seconds, time.perf_counter()
+
+    @property
+    def seconds(self) -> float:
+        """Of training, over all processes that had a part in it."""
+        return self._before + time.perf_counter() - self._began
+
+    def add(self, record: Mapping[str, Tensor]) -> None:
+        """Put the terms of a step aside; they are added up where the interval ends."""
+        for name, value in record.items():
+            self.values.setdefault(name, []).append(value)
+
+    def take(self) -> dict[str, float]:
+        """The means so far; the next interval begins."""
+        import torch
+
+        means = {name: float(torch.stack(values).mean()) for name, values in self.values.items()}
+        self.values = {}
+        return means
+
 
 class TrainingLog:
-    """Appends rows `step, seconds, term, ...`; rows after `start` (of a run that was killed) are removed first."""
+    """Appends rows `step, seconds, term, ...`; those after step `start`, of a killed process, are removed first."""
 
     def __init__(self, path: Path, tensorboard: Path, start: int):
         from tensorboardX import SummaryWriter
 
         self.path = path
         self._columns: list[str] | None = None
-        self.seconds_before = 0.0
-        if path.exists():
+        again = path.exists()
+        if again:
             self._keep_until(start)
-        self._writer = SummaryWriter(str(tensorboard), purge_step=start or None, flush_secs=30)
+        # Named by the step, since two of one second would have one name; events after it are those of a killed process.
+        purge = start + 1 if again else None
+        self._writer = SummaryWriter(str(tensorboard), purge_step=purge, flush_secs=30, filename_suffix=f".{start}")
 
     def _keep_until(self, start: int) -> None:
         columns = read_log(self.path)
@@ -33,7 +73,6 @@ class TrainingLog:
         if not kept:
             self.path.unlink()
             return
-        self.seconds_before = float(columns["seconds"][kept[-1]])
         self._rewrite({name: column[kept] for name, column in columns.items()})
 
     def _rewrite(self, columns: Mapping[str, np.ndarray]) -> None:
@@ -46,7 +85,7 @@ class TrainingLog:
         write_text(self.path, text.getvalue())
 
     def append(self, step: int, seconds: float, values: Mapping[str, float]) -> None:
-        """Add the means of an interval that ends with `step`."""
+        """Add the means of an interval that ends with `step`, after so many seconds of training."""
         try:
             self._write(step, seconds, values)
         except OSError as error:
@@ -62,12 +101,14 @@ class TrainingLog:
         if fresh:  # a term that first plays later in training: the rows before have no value for it
             before = read_log(self.path)
             self._rewrite({**before, **{name: np.full(len(before["step"]), np.nan) for name in fresh}})
-        with self.path.open("a", newline="", encoding="utf-8") as file:
+        # Only the first row makes the file: one that was removed meanwhile would come back without its beginning.
+        with self.path.open("x" if self._columns is None else "r+", newline="", encoding="utf-8") as file:
+            file.seek(0, os.SEEK_END)
             writer = csv.writer(file)
             if self._columns is None:
                 self._columns = ["step", "seconds", *values]
                 writer.writerow(self._columns)
-            row = {"step": step, "seconds": round(self.seconds_before + seconds, 3), **values}
+            row = {"step": step, "seconds": round(seconds, 3), **values}
             writer.writerow([_number(row.get(name, "")) for name in self._columns])
 
     def close(self) -> None:

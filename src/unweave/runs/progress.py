@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
+
+
+def say(line: str) -> None:
+    """A line for the person at the terminal, beside the progress bar. It may be closed, and the work goes on."""
+    with suppress(OSError):
+        print(line, file=sys.stderr, flush=True)
 
 
 def bar(title: str, total: int, initial: int = 0, unit: str = "step") -> Any:
@@ -14,11 +20,6 @@ def bar(title: str, total: int, initial: int = 0, unit: str = "step") -> Any:
 
     interval = 0.2 if sys.stderr.isatty() else 15.0
     return tqdm(total=total, initial=initial, desc=title, unit=unit, mininterval=interval)
-
-
-def say(text: str) -> None:
-    """Lines for the person at the terminal, where the progress bar is shown too."""
-    print(text, file=sys.stderr, flush=True)
 
 
 @contextmanager

@@ -105,7 +105,9 @@ class Run:
 
     @property
     def steps(self) -> int:
-        """Steps of training behind the weights on disk."""
+        """Steps of training behind the weights: those that were read, else those on disk."""
+        if self._system is not None:  # another process may train meanwhile, and what is made here is of these weights
+            return self._system.step
         path = self._weights_path()
         return checkpoint_step(path) if path.exists() else 0
 

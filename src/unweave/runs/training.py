@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import shutil
-import time
-from collections.abc import Mapping
-from contextlib import nullcontext
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from unweave.core.config import parse_assignments
 from unweave.core.errors import DataError, DeviceError, RunError, UnweaveError, unknown_name
@@ -24,17 +23,13 @@ from unweave.core.shell import quoted
 from unweave.core.system import SYSTEMS, System
 from unweave.data import DataSet, DataSource, Split, source
 from unweave.data._check import check_observations, check_values
-from unweave.runs.arithmetic import fast_arithmetic
 from unweave.runs.batches import Batches
-from unweave.runs.checkpoint import checkpoint_step, load_optimisers, load_weights, save_checkpoint, save_weights
-from unweave.runs.checkup import examine_run
-from unweave.runs.log import TrainingLog
+from unweave.runs.checkpoint import Checkpoint, checkpoint_step, read_checkpoint, save_weights
+from unweave.runs.log import read_log
+from unweave.runs.loop import ORDER, WEIGHTS, fit
 from unweave.runs.manifest import Manifest, commit, environment, read_manifest, usable_cores
-from unweave.runs.progress import bar, say
 from unweave.runs.run import Run
-
-# Streams of random numbers that must not overlap: initial weights, order of data, noise in training.
-_WEIGHTS, _ORDER, _NOISE = 0, 1, 2
+from unweave.runs.writer import Writer, sole_writer
 
 
 def train(
@@ -89,17 +84,12 @@ def train(
         checkpoint_every=checkpoint_every,
     )
     # Build before anything is written: a setting that does not fit the data leaves no directory behind.
-    torch.manual_seed(derive_seed(seed, _WEIGHTS))
+    torch.manual_seed(derive_seed(seed, WEIGHTS))
     built = cls(config, spec, **modules)
     batches = _batches(dataset, rows["train"], built, manifest, start=0)
-    folder = Path(run) if run is not None else _free_folder(f"{cls.name()}-{dataset.name}-{seed}")
-    made = _create(folder, manifest)
-    try:
-        _fit(folder, manifest, built, batches, progress)
-    except UnweaveError:
-        if made and not (folder / "log.csv").exists():
-            shutil.rmtree(folder)  # it never finished a step: nothing would be lost, and the name is free again
-        raise
+    folder = _make_free_folder(f"{cls.name()}-{dataset.name}-{seed}") if run is None else Path(run)
+    with _new_run(folder, manifest, made=run is None) as writer:
+        fit(writer, manifest, built, batches, None, progress)
     return Run(folder, manifest, dataset=dataset, system=built.eval(), modules=modules)
 
 
@@ -109,37 +99,66 @@ def resume(
     steps: int | None = None,
     data: DataSet | None = None,
     device: str | None = None,
+    from_weights: bool = False,
+    anew: bool = False,
     progress: bool = True,
     **modules: nn.Module,
 ) -> Run:
     """Go on with a run that was stopped, from its last checkpoint.
 
-    steps:  train to this many steps in all, longer than it was meant to
-    device: go on there instead of where it began; equal bit for bit only on the same one
+    steps:        train to this many steps in all, longer than it was meant to
+    data:         the data set, for runs trained on data in memory
+    device:       go on there instead of where it began; equal bit for bit only on the same one
+    from_weights: where the checkpoint is lost, go on from the final weights with fresh optimisers
+    anew:         where the checkpoint is lost, train again from the first step
     """
-    handle = Run(Path(run), read_manifest(Path(run)), dataset=data, modules=modules)
+    folder = Path(run)
+    handle = Run(folder, read_manifest(folder), dataset=data)
     if handle.sampled:
-        raise RunError(f"{handle.path} has only a sample of its data with it: train another with `unweave train`")
-    manifest = handle.manifest.override({"device": choose_device(device or handle.manifest.device)})
-    if steps is not None:
-        settings = {**manifest.settings, "training": {**manifest.settings["training"], "steps": steps}}
-        manifest = manifest.override({"settings": settings})
-    state = handle.path / "state.safetensors"
-    start = checkpoint_step(state) if state.exists() else 0
-    torch.manual_seed(derive_seed(manifest.seed, _WEIGHTS))
-    built = Run(handle.path, manifest, dataset=handle.dataset(), modules=modules).build_system()
-    if start:
-        load_weights(state, built)
-    wanted = built.config.training.steps
-    if start > wanted:
-        raise RunError(f"{handle.path} has {start} steps already: ask for more than that, e.g. --steps {2 * start}")
-    if start < wanted:
-        write_json(handle.path / "run.json", manifest.to_dict())
-        batches = _batches(handle.dataset(), handle.split_rows()["train"], built, manifest, start)
-        _fit(handle.path, manifest, built, batches, progress)
-    elif not (handle.path / "weights.safetensors").exists():
-        save_weights(handle.path / "weights.safetensors", built)  # killed between the last checkpoint and this file
-    return Run(handle.path, manifest, dataset=handle.dataset(), system=built.eval(), modules=modules)
+        raise RunError(f"{folder} has only a sample of its data with it: train another with `unweave train`")
+    with sole_writer(folder) as writer:
+        manifest = read_manifest(folder)  # again, now that nobody else writes it
+        manifest = manifest.override({"device": choose_device(device or manifest.device)})
+        if steps is not None:
+            settings = {**manifest.settings, "training": {**manifest.settings["training"], "steps": steps}}
+            manifest = manifest.override({"settings": settings})
+        checkpoint = _last_checkpoint(folder, from_weights, anew)
+        start = 0 if checkpoint is None else checkpoint.step
+        torch.manual_seed(derive_seed(manifest.seed, WEIGHTS))
+        handle = Run(folder, manifest, dataset=data, modules=modules)
+        dataset = handle.dataset()
+        built = handle.build_system()
+        if checkpoint is not None:
+            checkpoint.load_weights(built)
+        wanted = built.config.training.steps
+        if start > wanted:
+            raise RunError(f"{folder} has {start} steps already: ask for more than that, e.g. --steps {2 * start}")
+        if start < wanted:
+            write_json(folder / "run.json", manifest.to_dict())
+            batches = _batches(dataset, handle.split_rows()["train"], built, manifest, start)
+            fit(writer, manifest, built, batches, checkpoint, progress)
+        elif not (folder / "weights.safetensors").exists():
+            save_weights(folder / "weights.safetensors", built)  # killed between the last checkpoint and this file
+    return Run(folder, manifest, dataset=dataset, system=built.eval(), modules=modules)
+
+
+def _last_checkpoint(folder: Path, from_weights: bool, anew: bool) -> Checkpoint | None:
+    """Where to go on from; None is the first step. Where the checkpoint is lost it has to be said what is wanted."""
+    state, weights = folder / "state.safetensors", folder / "weights.safetensors"
+    if state.exists():
+        return read_checkpoint(state)
+    if from_weights and weights.exists():
+        return read_checkpoint(weights)
+    logged = read_log(folder / "log.csv")["step"] if (folder / "log.csv").exists() else ()
+    done = checkpoint_step(weights) if weights.exists() else int(max(logged, default=0))
+    if anew or not done:
+        return None
+    choice = "--from-weights goes on from its final weights with fresh optimisers, " if weights.exists() else ""
+    in_python = "from_weights=True, anew=True" if choice else "anew=True"
+    raise RunError(
+        f"{folder} was trained for {done} steps and its checkpoint state.safetensors is gone: put it back, or choose: "
+        f"{choice}--anew trains again from the first step (in Python: {in_python})"
+    )
 
 
 def _known(cls: type[System]) -> type[System]:
@@ -170,26 +189,49 @@ def _check_sample(dataset: DataSet, rows: np.ndarray) -> None:
     )
 
 
-def _free_folder(name: str) -> Path:
-    """runs/NAME, or runs/NAME-2, ... when there is one of this name already."""
-    numbers = itertools.chain([""], (f"-{number}" for number in itertools.count(2)))
-    return next(folder for number in numbers if not (folder := Path("runs") / f"{name}{number}").exists())
+def _make_free_folder(name: str) -> Path:
+    """Make runs/NAME, or runs/NAME-2, ... when there is one of this name already."""
+    for suffix in itertools.chain([""], (f"-{number}" for number in itertools.count(2))):
+        folder = Path("runs") / f"{name}{suffix}"
+        with contextlib.suppress(FileExistsError):
+            _make(folder, exist_ok=False)
+            return folder
+    raise AssertionError("numbers do not end")
 
 
-def _create(folder: Path, manifest: Manifest) -> bool:
-    """Make the run directory; True when it did not exist before."""
-    if (folder / "run.json").exists():
-        raise RunError(
-            f"{folder} holds a run already: go on with `unweave resume {quoted(folder)}`, or choose another --run"
-        )
-    existed = folder.exists()
+def _make(folder: Path, exist_ok: bool) -> None:
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        write_json(folder / "run.json", manifest.to_dict())
-        write_json(folder / "environment.json", {**environment(), "commit": commit()})
+        folder.mkdir(parents=True, exist_ok=exist_ok)
     except OSError as error:
+        if isinstance(error, FileExistsError) and not exist_ok:
+            raise
         raise RunError(f"cannot write to {folder}: {error.strerror or error}; choose another --run") from None
-    return not existed
+
+
+@contextlib.contextmanager
+def _new_run(folder: Path, manifest: Manifest, made: bool) -> Iterator[Writer]:
+    """Make the run directory and hold it while it is trained; it goes again when not one step is finished.
+
+    made: whether the folder was made for this run
+    """
+    made = made or not folder.exists()
+    _make(folder, exist_ok=True)
+    with sole_writer(folder) as writer:
+        if (folder / "run.json").exists():
+            raise RunError(
+                f"{folder} holds a run already: go on with `unweave resume {quoted(folder)}`, or choose another --run"
+            )
+        try:
+            try:
+                write_json(folder / "run.json", manifest.to_dict())
+                write_json(folder / "environment.json", {**environment(), "commit": commit()})
+            except OSError as error:
+                raise RunError(f"cannot write to {folder}: {error.strerror or error}; choose another --run") from None
+            yield writer
+        except UnweaveError:
+            if made and writer.holds() and not (folder / "log.csv").exists():
+                shutil.rmtree(folder)  # nothing would be lost, and the name is free again
+            raise
 
 
 def sensible_threads() -> int:
@@ -216,74 +258,10 @@ def choose_device(device: str) -> str:
 def _batches(dataset: DataSet, rows: np.ndarray, system: System, manifest: Manifest, start: int) -> Batches:
     reads = system.reads
     table = Table(rows, None if dataset.factors is None else dataset.factors.take(rows))
-    seed = derive_seed(manifest.seed, _ORDER)
+    seed = derive_seed(manifest.seed, ORDER)
     orders = [system.order(table, seed, stream) for stream in range(1 + len(system.extra_batches))]
     usable = {}
     for name, chosen in system.labelled(table).items():
         usable[name] = np.zeros(len(dataset), dtype=bool)
         usable[name][chosen] = True
     return Batches(dataset, orders, start, system.config.training.steps, system.extra_batches, reads, usable)
-
-
-def _fit(folder: Path, manifest: Manifest, system: System, batches: Batches, progress: bool) -> None:
-    start, steps = batches.start, batches.stop
-    state = folder / "state.safetensors"
-    system.training_seed, system.step = derive_seed(manifest.seed, _NOISE), start
-    torch.set_num_threads(manifest.threads)
-    system.to(manifest.device).train()
-    optimisers = system.optimisers()
-    if start:
-        load_optimisers(state, optimisers)
-    else:  # so that there are good weights to keep whatever happens before the first checkpoint
-        save_checkpoint(state, system, optimisers)
-    title = f"{system.name()} on {batches.dataset.name}"
-    with (
-        TrainingLog(folder / "log.csv", folder / "tensorboard", start) as log,
-        bar(title, steps, start) if progress else nullcontext() as shown,
-        fast_arithmetic(),
-    ):
-        means = _Means()
-        began = time.perf_counter()
-        for batch in batches:
-            record = system.update(batch if manifest.device == "cpu" else batch.to(manifest.device), optimisers)
-            step, last = system.step, system.step == steps
-            means.add(record)
-            if step == 1 or step % manifest.log_every == 0 or last:
-                log.append(step, time.perf_counter() - began, means.take())
-            if last:
-                save_weights(folder / "weights.safetensors", system)
-            if last or step % manifest.checkpoint_every == 0:
-                save_checkpoint(state, system, optimisers)
-            if shown is not None:
-                if step % 50 == 0:
-                    shown.set_postfix_str(_loss(record), refresh=False)
-                shown.update(1)
-    found = examine_run(folder, system, batches)
-    if progress and found is not None and found.warning:
-        say(found.warning)
-
-
-class _Means:
-    """Averages the terms of an interval of steps; a player that rests has no value at a step.
-
-    A step only puts its values aside: they are added up where the interval ends.
-    """
-
-    def __init__(self) -> None:
-        self.values: dict[str, list[Tensor]] = {}
-
-    def add(self, record: Mapping[str, Tensor]) -> None:
-        for name, value in record.items():
-            self.values.setdefault(name, []).append(value)
-
-    def take(self) -> dict[str, float]:
-        """The means so far; the next interval begins."""
-        means = {name: float(torch.stack(values).mean()) for name, values in self.values.items()}
-        self.values = {}
-        return means
-
-
-def _loss(record: Mapping[str, Tensor]) -> str:
-    """The first player's loss, for the progress bar."""
-    totals = (value for name, value in record.items() if name.rsplit("/")[-1] == "total")
-    return "".join(f"loss {float(total):.1f}" for total in itertools.islice(totals, 1))

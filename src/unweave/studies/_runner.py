@@ -58,7 +58,7 @@ def run_study(
         "environment": environment(),
         "runs": records,
     }
-    out.mkdir(parents=True, exist_ok=True)
+    (out / "logs").mkdir(parents=True, exist_ok=True)
     write_json(out / "results.json", result)
     write_text(out / "results.md", table(study, records, command))
     picture(study, records, out / "results.png")

@@ -116,6 +116,7 @@ def to_merge_with(path: Path, scale: str, substitute: Mapping[str, str]) -> dict
 
 def write_evidence(out: Path, evidence: dict[str, Any]) -> None:
     """Write evidence.json and, when it goes among a checkout's own evidence, the package's copy of it."""
+    out.mkdir(parents=True, exist_ok=True)
     write_json(out / "evidence.json", evidence)
     home, place = _evidence_of(PACKAGED.parents[4]), _place(evidence["reproduction"], evidence["scale"])
     if home is not None and out.resolve() == (home / place).resolve():

@@ -154,6 +154,7 @@ class Lab:
             text = json.dumps(record, indent=1, default=_plain)
         except TypeError as error:
             raise UnweaveError(f"kept result {name!r} is not plain data ({error}): give numbers, text, lists") from None
+        path.parent.mkdir(parents=True, exist_ok=True)
         write_text(path, text + "\n")
         return {**json.loads(text), "reused": False}
 

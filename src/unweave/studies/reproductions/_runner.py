@@ -214,6 +214,7 @@ def _value(lab: Lab, claim: Claim, seed: int, seeds: Sequence[int], say: Callabl
 
 def _draw(lab: Lab, figure: Figure, out: Path, say: Callable[[str], None]) -> dict[str, Any]:
     path = out / figure.file
+    path.parent.mkdir(parents=True, exist_ok=True)
     with lab.reading(figure.rows), replacing(path) as temporary:
         figure.draw(lab, temporary)
         if not temporary.stat().st_size:
