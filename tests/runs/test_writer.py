@@ -239,7 +239,7 @@ def test_a_log_that_is_removed_while_it_is_written_does_not_come_back_without_it
 def test_others_may_encode_score_and_report_while_it_is_trained(training):
     run, child = training
     opened = Run.open(run)
-    opened.encode()
+    opened.encode_split()
     since = checkpoint_step(run / "state.safetensors")
     wait_for(lambda: checkpoint_step(run / "state.safetensors") > since, child)
     result = opened.evaluate(["mapc"])
