@@ -15,6 +15,7 @@ from typing import Any
 
 import click
 
+from unweave.codes_commands import decode, encode
 from unweave.core.config import parse_assignments
 from unweave.core.errors import UnweaveError
 from unweave.core.shell import command_line, quoted
@@ -173,16 +174,8 @@ def _tell_of_collapse(run: Any, quiet: bool) -> None:
         click.echo(found.warning, err=True)
 
 
-@cli.command()
-@_run_argument
-@click.option("--split", help="Which rows: train, validation, test, held_out or all [test].")
-@click.option("--most", default=10_000, show_default=True, type=click.IntRange(min=1), help="At most this many rows.")
-def encode(run: Path, split: str | None, most: int) -> None:
-    """Encode data and keep the codes in the run (codes.npz)."""
-    from unweave.runs import Run
-
-    codes = Run.open(run).encode_split(split, most)
-    click.echo(f"{codes!r}: {run / 'codes.npz'}")
+cli.add_command(encode)
+cli.add_command(decode)
 
 
 @cli.command(short_help="Score a run, or codes of any model.")

@@ -19,7 +19,7 @@ def own_image(seed=0):
 
 def pictured(expected, content):
     """Pixels and code of what a system sees of an image file."""
-    observed = uploads.observation(content, expected.state.dataset.spec)
+    observed = uploads.observation(content, expected.state.dataset.spec, expected.state.run.source())
     return expected.grid(observed[None])[0, 0], np.asarray(expected.state.coded(observed)["code"])
 
 

@@ -108,7 +108,7 @@ def test_too_many_bytes_are_refused_before_they_are_read(monkeypatch):
     [
         (DataSpec((5,), "unit", 10), "only images"),
         (DataSpec((1, 8, 8), "real", 10), "real values"),
-        (DataSpec((2, 8, 8), "unit", 10), "2 channels"),
+        (DataSpec((5, 8, 8), "unit", 10), "5 channels"),
     ],
 )
 def test_runs_that_see_no_images_are_told(spec, told):

@@ -19,6 +19,7 @@ class Codes(Mapping[str, np.ndarray]):
     blocks:  the blocks, in order
     values:  name -> (N, *block.shape); posterior means where the posterior has one, probabilities on a simplex
     spreads: name -> (N, *block.shape) posterior standard deviations, for the blocks that have them
+    names:   N texts, what each row is called (the file it was made of); None where rows have no names
     """
 
     def __init__(
@@ -26,6 +27,7 @@ class Codes(Mapping[str, np.ndarray]):
         blocks: Sequence[Block],
         values: Mapping[str, np.ndarray],
         spreads: Mapping[str, np.ndarray] | None = None,
+        names: Sequence[str] | None = None,
     ):
         self.blocks = tuple(blocks)
         known = {block.name: block for block in self.blocks}
@@ -41,6 +43,9 @@ class Codes(Mapping[str, np.ndarray]):
         self.rows = rows.pop() if rows else 0
         self._values = {name: self._checked(known[name], values[name]) for name in known}
         self._spreads = {name: self._checked(known[name], spread) for name, spread in (spreads or {}).items()}
+        self.names = None if names is None else tuple(names)
+        if self.names is not None and len(self.names) != self.rows:
+            raise ShapeError(f"{len(self.names)} names were given for {self.rows} rows of codes: give each row one")
 
     def _checked(self, block: Block, value: np.ndarray) -> np.ndarray:
         array = np.array(value)  # a copy: codes never change under their holder
@@ -83,7 +88,11 @@ class Codes(Mapping[str, np.ndarray]):
         for name in values:
             self.block(name)
         spreads = {name: spread for name, spread in self._spreads.items() if name not in values}
-        return Codes(self.blocks, {**self._values, **values}, spreads)
+        return Codes(self.blocks, {**self._values, **values}, spreads, self.names)
+
+    def named(self, names: Sequence[str] | None) -> Codes:
+        """The same codes with these names of rows."""
+        return Codes(self.blocks, self._values, self._spreads, names)
 
     def take(self, rows: Sequence[int] | np.ndarray) -> Codes:
         """The given rows, in the given order, repeats allowed."""
@@ -92,6 +101,7 @@ class Codes(Mapping[str, np.ndarray]):
             self.blocks,
             {name: value[rows] for name, value in self._values.items()},
             {name: spread[rows] for name, spread in self._spreads.items()},
+            None if self.names is None else [self.names[row] for row in rows],
         )
 
     @property
@@ -116,24 +126,29 @@ class Codes(Mapping[str, np.ndarray]):
 
     def unflat(self, matrix: np.ndarray) -> Codes:
         """Codes with these blocks from an (M, D) matrix laid out as `flat()` lays it out."""
-        matrix = np.asarray(matrix)
-        if matrix.ndim != 2 or matrix.shape[1] != len(self.columns):
-            raise ShapeError(
-                f"matrix has shape {matrix.shape}: expected (rows, {len(self.columns)}), one column per code"
-            )
+        return Codes.from_flat(self.blocks, matrix)
+
+    @staticmethod
+    def from_flat(blocks: Sequence[Block], matrix: np.ndarray) -> Codes:
+        """Codes of these blocks from an (M, D) matrix laid out as `flat()` lays it out."""
+        matrix, columns = np.asarray(matrix), sum(block.size for block in blocks)
+        if matrix.ndim != 2 or matrix.shape[1] != columns:
+            raise ShapeError(f"matrix has shape {matrix.shape}: expected (rows, {columns}), one column per code")
         values, start = {}, 0
-        for block in self.blocks:
+        for block in blocks:
             values[block.name] = matrix[:, start : start + block.size].reshape(len(matrix), *block.shape)
             start += block.size
-        return Codes(self.blocks, values)
+        return Codes(blocks, values)
 
     @staticmethod
     def concatenate(parts: Sequence[Codes]) -> Codes:
         """Rows of several codes of the same blocks, one after the other."""
         blocks = parts[0].blocks
         kept = [name for name in parts[0]._spreads if all(name in part._spreads for part in parts)]
+        names = [name for part in parts for name in part.names or ()]
         return Codes(
             blocks,
             {block.name: np.concatenate([part[block.name] for part in parts]) for block in blocks},
             {name: np.concatenate([part._spreads[name] for part in parts]) for name in kept},
+            names if all(part.names is not None for part in parts) else None,
         )

@@ -171,7 +171,7 @@ class System(nn.Module, ABC):
     @torch.no_grad()
     def encode(self, batch: Batch) -> Codes:
         """Codes of a batch: the centre and spread of each block's posterior."""
-        self._require(Encodes)
+        self.require(Encodes)
         with _evaluating(self):
             q = self.posterior(batch.to(self.device), centred=True)
         values: dict[str, np.ndarray] = {}
@@ -185,7 +185,7 @@ class System(nn.Module, ABC):
     @torch.no_grad()
     def render(self, codes: Codes, context: Batch | None = None) -> np.ndarray:
         """(N, *shape) mean observations of codes."""
-        self._require(Decodes)
+        self.require(Decodes)
         given: dict[str, Tensor | Given] = {}
         for block in codes.blocks:
             kind = torch.long if block.kind == "discrete" else torch.float32
@@ -198,13 +198,14 @@ class System(nn.Module, ABC):
     @torch.no_grad()
     def draw(self, rows: int, seed: int) -> Codes:
         """Codes drawn from the prior."""
-        self._require(Samples)
+        self.require(Samples)
         with _evaluating(self), torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             p = self.joint({}, Batch(rows=rows))
         return Codes(self.blocks, {block.name: _collect(p, block, lambda site: site.value) for block in self.blocks})
 
-    def _require(self, capability: type[Capability]) -> None:
+    def require(self, capability: type[Capability]) -> None:
+        """Raise unless it has a capability."""
         if not isinstance(self, capability):
             can = ", ".join(marker.__name__ for marker in self.capabilities()) or "nothing of the kind"
             raise UnweaveError(f"{self.name()} lacks the capability {capability.__name__}: it has {can}")

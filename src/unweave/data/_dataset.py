@@ -15,6 +15,7 @@ from unweave.core.dataspec import DataSpec
 from unweave.core.errors import DataError
 from unweave.core.factors import Factors
 from unweave.core.registry import Registry
+from unweave.data._fitting import Fitted, middle
 
 Rows = Sequence[int] | np.ndarray
 
@@ -123,6 +124,14 @@ class DataSource(Config, ABC):
     @abstractmethod
     def load(self) -> DataSet:
         """Read, render or download the data; raises DataError with the file and the remedy when it cannot."""
+
+    def fit(self, picture: Any, height: int, width: int) -> Fitted:
+        """A picture of another size as these data would have it, and in words what was done."""
+        return middle(picture, height, width)
+
+    def mode(self, mode: str) -> str | None:
+        """The mode of Pillow in which these data read a picture of this mode; None where they read no pictures."""
+        return None
 
 
 def _is_source(value: Any) -> bool:

@@ -20,6 +20,7 @@ from unweave.data._dataset import DataSet
 
 IdxSplit = Literal["train", "test", "all"]
 IdxValues = Literal["unit", "binary"]
+SIDE = 28  # pixels of a picture, high and wide
 
 # The third byte of the file says the type of the values; numbers are big-endian.
 _TYPES = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}

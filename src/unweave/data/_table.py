@@ -66,6 +66,20 @@ def read_table(
     return factors, notes + more
 
 
+def read_groups(path: str | Path) -> np.ndarray | dict[str, str]:
+    """Groups in a table with one column of them: in the order of the rows, or by file name beside a column `file`."""
+    columns = dict(_read_columns(Path(path)))
+    files = columns.pop("file", None)
+    if len(columns) != 1:
+        raise DataError(f"table {path} has the columns {', '.join(columns) or 'none'}: expected one, with the groups")
+    name, cells = next(iter(columns.items()))
+    missing = [row for row, cell in enumerate(cells) if str(cell).strip().lower() in MISSING or cell is None]
+    if missing:
+        raise DataError(f"row {missing[0]} of table {path} has no {name!r}: give each row its group")
+    groups = np.array([str(cell) for cell in cells])
+    return groups if files is None else dict(zip(map(str, files), groups.tolist(), strict=True))
+
+
 def factors_from_columns(
     columns: Columns,
     where: str,

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from unweave.core.card import Card
 from unweave.data._dataset import DataSet, DataSource
-from unweave.data._idx import IdxFiles, IdxSplit, IdxValues
+from unweave.data._fitting import Fitted, middle, with_margin
+from unweave.data._idx import SIDE, IdxFiles, IdxSplit, IdxValues
 
 FILES = IdxFiles(
     folder="fashion_mnist",
@@ -59,6 +60,9 @@ class FashionMnist(DataSource):
     """unit: pixels divided by 255; binary: 1 where that is above 0.5, else 0."""
     size: Literal[28, 32] = 28
     """Height and width; 32 adds two black pixels on each side."""
+
+    def fit(self, picture: Any, height: int, width: int) -> Fitted:
+        return middle(picture, height, width) if self.size == SIDE else with_margin(picture, height, width, SIDE)
 
     def load(self) -> DataSet:
         return FILES.load(self.split, self.values, self.size)

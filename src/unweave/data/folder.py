@@ -17,6 +17,8 @@ from unweave.core.errors import DataError
 from unweave.core.factors import FactorKind, Factors
 from unweave.data._arrays import build
 from unweave.data._dataset import DataSet, DataSource
+from unweave.data._fitting import Fitted, middle, stretched
+from unweave.data._picture import PLAIN_MODES, opened, remedy
 from unweave.data._table import factors_from_columns, read_table
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".gif", ".bmp", ".webp")
@@ -24,7 +26,6 @@ Channels = Literal["keep", "grey", "rgb"]
 Pixels = Annotated[int, Field(ge=1, le=4096)]
 
 _MOST_BYTES = 1 << 31  # decoded images up to 2 GB are kept in memory, more are decoded when they are read
-_PLAIN_MODES = ("L", "LA", "RGB", "RGBA")  # modes of Pillow whose bytes are the channels
 
 
 class Folder(DataSource):
@@ -61,10 +62,19 @@ class Folder(DataSource):
     def _absolute(cls, path: Path | None) -> Path | None:
         return None if path is None else path.expanduser().absolute()
 
+    def fit(self, picture: Any, height: int, width: int) -> Fitted:
+        return middle(picture, height, width) if self.resize is None else stretched(picture, height, width)
+
+    def mode(self, mode: str) -> str:
+        if self.channels != "keep":
+            return {"grey": "L", "rgb": "RGB"}[self.channels]
+        # A palette is a way of storing colours and one bit a way of storing grey; the picture is the same.
+        return {"P": "RGB", "1": "L"}.get(mode, mode)
+
     def load(self) -> DataSet:
-        files = _find(self.path)
+        files = find_images(self.path)
         names = [file.relative_to(self.path).as_posix() for file in files]
-        decode = _Decode(self.channels, (self.resize, self.resize) if isinstance(self.resize, int) else self.resize)
+        decode = _Decode(self)
         shape = _one_shape(files, names, decode)  # (H, W, C)
         factors, factor_notes = self._factors(names)
         notes = (f"{len(files)} images, {names[0]} to {names[-1]}", *decode.notes(), *factor_notes)
@@ -117,39 +127,28 @@ class Folder(DataSource):
 class _Decode:
     """A file's pixels, (H, W, C) uint8."""
 
-    channels: Channels
-    resize: tuple[int, int] | None
+    source: Folder
 
     def __call__(self, file: Path) -> np.ndarray:
-        from PIL import Image
-
-        try:
-            with Image.open(file) as image:
-                picture = image.convert(self.mode(image.mode))
-        except MemoryError:
-            raise
-        except Exception as error:  # decoders raise almost anything on a damaged file
-            raise DataError(
-                f"image {file} is damaged or cannot be read ({_reason(error)}): repair or remove it"
-            ) from error
-        if self.resize is not None:
-            height, width = self.resize
-            picture = picture.resize((width, height), Image.Resampling.BILINEAR)
+        with opened(file) as image:
+            picture = image.convert(self.source.mode(image.mode))
+        if self.size is not None:
+            picture = self.source.fit(picture, *self.size)[0]
         pixels = np.asarray(picture)
         return pixels[:, :, None] if pixels.ndim == 2 else pixels
 
-    def mode(self, mode: str) -> str:
-        """The mode of Pillow that an image of this mode is read in."""
-        if self.channels != "keep":
-            return {"grey": "L", "rgb": "RGB"}[self.channels]
-        # A palette is a way of storing colours and one bit a way of storing grey; the picture is the same.
-        return {"P": "RGB", "1": "L"}.get(mode, mode)
+    @property
+    def size(self) -> tuple[int, int] | None:
+        """(height, width) that every image is made, None where they keep the one they have."""
+        resize = self.source.resize
+        return (resize, resize) if isinstance(resize, int) else resize
 
     def notes(self) -> tuple[str, ...]:
-        changed = () if self.channels == "keep" else (f"every image converted to {self.channels}",)
-        if self.resize is None:
+        channels = self.source.channels
+        changed = () if channels == "keep" else (f"every image converted to {channels}",)
+        if self.size is None:
             return changed
-        return (*changed, f"every image resized to {self.resize[0]} x {self.resize[1]} (bilinear)")
+        return (*changed, f"every image resized to {self.size[0]} x {self.size[1]} (bilinear)")
 
 
 @dataclass(frozen=True)
@@ -164,7 +163,7 @@ class _Lazy:
         return np.ascontiguousarray(pixels, dtype=np.float32) / np.float32(255)
 
 
-def _find(folder: Path) -> list[Path]:
+def find_images(folder: Path) -> list[Path]:
     """All image files, sorted by path."""
     if not folder.is_dir():
         raise DataError(f"folder {folder} does not exist or is not a folder: check the path")
@@ -183,20 +182,13 @@ def _find(folder: Path) -> list[Path]:
 
 def _one_shape(files: Sequence[Path], names: Sequence[str], decode: _Decode) -> tuple[int, int, int]:
     """The (H, W, C) that all images have after `decode`; the headers alone are read."""
-    from PIL import Image
-
     first: tuple[tuple[int, int], str] | None = None
     for file in files:
-        try:
-            with Image.open(file) as image:
-                size = (image.height, image.width) if decode.resize is None else decode.resize
-                mode, stored = decode.mode(image.mode), image.mode
-        except Exception as error:  # as above
-            raise DataError(
-                f"image {file} is damaged or cannot be read ({_reason(error)}): repair or remove it"
-            ) from error
-        if mode not in _PLAIN_MODES or stored.startswith(("I", "F")):
-            raise DataError(f"image {file} has the pixel format {stored!r}: {_remedy(stored)}")
+        with opened(file) as image:
+            size = decode.size or (image.height, image.width)
+            mode, stored = decode.source.mode(image.mode), image.mode
+        if mode not in PLAIN_MODES or stored.startswith(("I", "F")):
+            raise DataError(f"image {file} has the pixel format {stored!r}: {remedy(stored)}")
         if first is None:
             first = (size, mode)
         if size != first[0]:
@@ -211,19 +203,3 @@ def _one_shape(files: Sequence[Path], names: Sequence[str], decode: _Decode) -> 
             )
     assert first is not None
     return (*first[0], len(first[1]))
-
-
-def _remedy(mode: str) -> str:
-    if mode.startswith(("I", "F")):
-        return "more than 8 bits per channel would be lost; save it with 8 bits, or load it as an array"
-    return "set channels='grey' or channels='rgb' to convert it"
-
-
-def _reason(error: Exception) -> str:
-    from PIL import UnidentifiedImageError
-
-    return (
-        "not an image"
-        if isinstance(error, UnidentifiedImageError)
-        else " ".join(str(error).split()) or type(error).__name__
-    )

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from unweave.core.card import Card
 from unweave.core.factors import FactorKind, Factors
 from unweave.data._dataset import DataSet, DataSource
-from unweave.data._idx import IdxFiles, IdxSplit, IdxValues
+from unweave.data._fitting import Fitted, middle, with_margin
+from unweave.data._idx import SIDE, IdxFiles, IdxSplit, IdxValues
 from unweave.data._morphology import NAMES, measure_shape
 
 FILES = IdxFiles(
@@ -58,6 +59,9 @@ class Mnist(DataSource):
 
     morphology: bool = False
     """Adds the factors area, thickness, width, height and slant, measured from the grey picture."""
+
+    def fit(self, picture: Any, height: int, width: int) -> Fitted:
+        return middle(picture, height, width) if self.size == SIDE else with_margin(picture, height, width, SIDE)
 
     def load(self) -> DataSet:
         data = FILES.load(self.split, self.values, self.size)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from pydantic import Field
@@ -13,6 +13,7 @@ from unweave.core.errors import DataError
 from unweave.core.factors import Factors
 from unweave.data._dataset import DataSet, DataSource
 from unweave.data._faces import FacesFile, ReadFaces, area_average
+from unweave.data._fitting import Fitted, middle
 
 FILE = FacesFile(
     folder="olivetti",
@@ -41,6 +42,9 @@ class Olivetti(DataSource):
 
     size: int = Field(default=64, ge=8, le=64)
     """Height and width; less than 64 by area averaging."""
+
+    def fit(self, picture: Any, height: int, width: int) -> Fitted:
+        return middle(picture, height, width, averaged=True)
 
     def load(self) -> DataSet:
         arrays, notes = FILE.read()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field, field_validator
@@ -16,6 +16,7 @@ from unweave.core.factors import Factors
 from unweave.core.files import replacing
 from unweave.data._dataset import DataSet, DataSource
 from unweave.data._faces import FacesFile, ReadFaces, area_average, squared
+from unweave.data._fitting import Fitted, middle, with_bars
 
 FILE = FacesFile(
     folder="yaleb",
@@ -69,6 +70,10 @@ class YaleB(DataSource):
     def _readable(cls, value: str) -> str:
         parse_ranges(value)
         return value.strip()
+
+    def fit(self, picture: Any, height: int, width: int) -> Fitted:
+        bars = self.size is not None and self.square == "pad"
+        return with_bars(picture, height, width) if bars else middle(picture, height, width, averaged=True)
 
     def load(self) -> DataSet:
         arrays, notes = FILE.read()

@@ -198,7 +198,7 @@ def _routes(desk: Desk) -> list[Route]:
             raise ConfigError(f"the image has {len(content):,} bytes: at most {uploads.MOST_BYTES:,} are read")
 
         def work(state: _State) -> Any:
-            seen = uploads.observation(content, state.dataset.spec)
+            seen = uploads.observation(content, state.dataset.spec, state.run.source())
             levels = np.round(255 * seen[0]).astype(int)
             return {"row": None, **state.coded(seen), "factors": {}, "seen": levels.tolist()}
 

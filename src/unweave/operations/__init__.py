@@ -12,10 +12,11 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from unweave.operations._each import save_each
     from unweave.operations._operation import OPERATIONS, Inputs, Operation, Shown, operation
     from unweave.operations._pictures import save_gif, save_png
 
-__all__ = ["OPERATIONS", "Inputs", "Operation", "Shown", "operation", "save_gif", "save_png"]
+__all__ = ["OPERATIONS", "Inputs", "Operation", "Shown", "operation", "save_each", "save_gif", "save_png"]
 
 
 class _Operations(ModuleType):
@@ -32,7 +33,7 @@ sys.modules[__name__].__class__ = _Operations
 
 def __getattr__(name: str) -> Any:
     if name in __all__:
-        home = "_pictures" if name.startswith("save_") else "_operation"
+        home = {"save_each": "_each", "save_gif": "_pictures", "save_png": "_pictures"}.get(name, "_operation")
         return getattr(importlib.import_module(f"{__name__}.{home}"), name)
     if not name.startswith("_"):
         registry = importlib.import_module(f"{__name__}._operation").OPERATIONS

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import sys
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,14 +18,18 @@ from unweave.core.capabilities import Decodes, Encodes
 from unweave.core.codes import Codes
 from unweave.core.dataspec import DataSpec
 from unweave.core.errors import DataError, RunError, unknown_name
-from unweave.core.files import replacing, write_json, write_text
+from unweave.core.files import write_json, write_text
+from unweave.core.order import group_numbers
 from unweave.core.score import Score
 from unweave.core.system import SYSTEMS, System
-from unweave.data import DATA, DataSet, Split
+from unweave.data import DATA, DataSet, DataSource, Split
+from unweave.data._given import Given
 from unweave.operations import OPERATIONS, Inputs, Operation, Shown
 from unweave.runs.batches import assemble
 from unweave.runs.checkpoint import checkpoint_step, load_weights
 from unweave.runs.checkup import Checkup, read_checkup
+from unweave.runs.codes_file import from_arrays, load_arrays, write_codes
+from unweave.runs.encoding import ENCODING_BATCH, as_codes, by_name, decode_in_batches, encode_in_batches
 from unweave.runs.log import read_log
 from unweave.runs.manifest import Manifest, read_manifest
 from unweave.runs.progress import score_bar
@@ -34,25 +39,7 @@ from unweave.runs.sample import SAMPLE, read_sample
 if TYPE_CHECKING:
     from unweave.metrics import Evaluation
 
-ENCODING_BATCH = 256
 REFERENCE_ROWS = 10_000
-
-
-def _chunks(rows: int, groups: Sequence[int] | np.ndarray | None) -> Iterator[np.ndarray]:
-    """Places 0 .. rows - 1 in parts of about ENCODING_BATCH; no group is cut in two."""
-    if groups is None:
-        yield from np.split(np.arange(rows), range(ENCODING_BATCH, rows, ENCODING_BATCH))
-        return
-    order = np.argsort(groups, kind="stable")
-    ends = np.flatnonzero(np.diff(np.asarray(groups)[order])) + 1
-    part: list[np.ndarray] = []
-    for group in np.split(order, ends):
-        part.append(group)
-        if sum(map(len, part)) >= ENCODING_BATCH:
-            yield np.concatenate(part)
-            part = []
-    if part:
-        yield np.concatenate(part)
 
 
 class Run:
@@ -79,6 +66,7 @@ class Run:
         self._dataset, self._system = dataset, system
         self._given = dataset is not None
         self._modules = dict(modules or {})
+        self._said: set[str] = set()
 
     @classmethod
     def open(
@@ -129,6 +117,10 @@ class Run:
             self._system = built.eval()
         return self._system
 
+    def source(self) -> DataSource | None:
+        """Where its data come from; None for data in memory."""
+        return DATA[self.manifest.data](**self.manifest.data_settings) if self.manifest.data else None
+
     @property
     def sampled(self) -> bool:
         """Whether a sample that travels with the run stands for its data: where no others were given."""
@@ -139,9 +131,10 @@ class Run:
         if self._dataset is None:
             self._dataset = read_sample(self.path, self.manifest)
         if self._dataset is None:
-            if not self.manifest.data:
+            source = self.source()
+            if source is None:
                 raise RunError(f"{self.path} was trained on data in memory: open it with Run.open(path, data=...)")
-            self._dataset = DATA[self.manifest.data](**self.manifest.data_settings).load()
+            self._dataset = source.load()
         expected = DataSpec.from_dict(self.manifest.data_spec)
         found = self._dataset.spec
         if (found.shape, found.values, found.levels) != (expected.shape, expected.values, expected.levels):
@@ -186,15 +179,48 @@ class Run:
         rows = np.asarray(rows, dtype=np.int64)
         if len(rows) == 0:
             raise DataError("there are no rows to encode: choose at least one")
-        if groups is not None and len(groups) != len(rows):
-            raise DataError(f"{len(groups)} groups were given for {len(rows)} rows: give each row its group")
-        system, dataset = self.system(), self.dataset()
-        parts, places = [], []
-        for chunk in _chunks(len(rows), groups):
-            together = None if groups is None else np.asarray(groups)[chunk]
-            parts.append(system.encode(assemble(dataset, rows[chunk], groups=together)))
-            places.append(chunk)
-        return Codes.concatenate(parts).take(np.argsort(np.concatenate(places)))
+        dataset = self.dataset()
+
+        def batch(places: np.ndarray, together: np.ndarray | None) -> Batch:
+            return assemble(dataset, rows[places], groups=together)
+
+        return encode_in_batches(self.system(), batch, len(rows), groups)
+
+    def encode(self, inputs: Any, groups: Any = None, say: Callable[[str], object] | None = None) -> Codes:
+        """Codes of observations of your own, made what the run was trained on: size, channels, range.
+
+        inputs: an array (one observation or a batch; images (C, H, W) or (H, W, C), grey ones also (H, W)), an image
+                of Pillow, the path of an image, of a folder of images, of a .npy or .npz file, or a list of these
+        groups: (n,) which group each belongs to, or a mapping from file name to group, for systems that accumulate
+                evidence over groups; without it each stands for itself
+        say:    told once what was done to the inputs, where anything was; a line on stderr unless given
+        """
+        system = self.system()
+        system.require(Encodes)
+        if groups is not None and system.reads.group is None:
+            raise DataError(f"{system.name()} knows no groups: leave out groups")
+        source = self.source() if self.manifest.data in DATA else None  # not of a data source of the user's own
+        given = Given(inputs, DataSpec.from_dict(self.manifest.data_spec), source)
+
+        def batch(places: np.ndarray, together: np.ndarray | None) -> Batch:
+            group = None if together is None else torch.from_numpy(group_numbers(together))
+            return Batch(rows=len(places), x=torch.from_numpy(given.observations(places)), group=group)
+
+        codes = encode_in_batches(system, batch, len(given), by_name(groups, given.names)).named(given.names)
+        if given.note and given.note not in self._said:
+            self._said.add(given.note)
+            (say or _to_stderr)(f"inputs: {given.note}")
+        return codes
+
+    def decode(self, codes: Codes | Mapping[str, Any] | np.ndarray) -> np.ndarray:
+        """(n, *shape) float32 observations of codes, in the range of the training data.
+
+        codes: what `encode` returns, changed or not; a mapping from block to (n, *shape) values; or an (n, D) array
+               laid out as `codes.flat()`
+        """
+        system = self.system()
+        system.require(Decodes)
+        return decode_in_batches(system, as_codes(system, codes))
 
     def encode_split(self, split: str | None = None, most: int = REFERENCE_ROWS) -> Codes:
         """Encode up to `most` random rows of a split and keep the codes in codes.npz.
@@ -209,14 +235,7 @@ class Run:
         if len(rows) > most:
             rows = np.sort(np.random.default_rng(self.manifest.seed).choice(rows, most, replace=False))
         codes = self.encode_rows(rows)
-        arrays: dict[str, Any] = {"rows": rows, "step": np.array(self.steps), "split": np.array(split)}
-        for block in codes.blocks:
-            arrays[f"value/{block.name}"] = codes[block.name]
-            spread = codes.spread(block.name)
-            if spread is not None:
-                arrays[f"spread/{block.name}"] = spread
-        with replacing(self.path / "codes.npz") as temporary, temporary.open("wb") as file:
-            np.savez_compressed(file, **arrays)
+        write_codes(self.path / "codes.npz", codes, rows=rows, step=np.array(self.steps), split=np.array(split))
         return codes
 
     def _read_codes(self) -> tuple[Codes, np.ndarray]:
@@ -225,9 +244,7 @@ class Run:
         if label is None or label[0] != self.steps:
             self.encode_split(None if label is None else label[1])
         arrays = self._load_codes()
-        values = {name.removeprefix("value/"): value for name, value in arrays.items() if name.startswith("value/")}
-        spreads = {name.removeprefix("spread/"): value for name, value in arrays.items() if name.startswith("spread/")}
-        return Codes(self.system().blocks, values, spreads), arrays["rows"]
+        return from_arrays(arrays, self.system().blocks), arrays["rows"]
 
     def _code_label(self) -> tuple[int, str] | None:
         """Training step and split of the kept codes, None when there are none."""
@@ -240,8 +257,8 @@ class Run:
         """The named arrays of codes.npz, all when none is named."""
         path = self.path / "codes.npz"
         try:
-            with np.load(path, allow_pickle=False) as arrays:
-                return {name: arrays[name] for name in names or (*arrays, "rows")}
+            arrays: dict[str, np.ndarray] = load_arrays(path, *names)
+            return arrays
         except (OSError, ValueError, KeyError, zipfile.BadZipFile):
             raise RunError(
                 f"the codes at {path} are damaged: remove the file and run `unweave encode {self.path}`"
@@ -383,3 +400,7 @@ class Run:
         text = "\n\n".join(entries) + "\n"
         write_text(self.path / "citations.bib", text)
         return text
+
+
+def _to_stderr(line: str) -> None:
+    print(line, file=sys.stderr)
