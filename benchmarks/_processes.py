@@ -38,8 +38,14 @@ def interpreter(contender: str) -> str:
 
 
 def installed_peers() -> bool:
-    """Whether the peers can run; says in one line how to install them when they cannot."""
+    """Whether the peers can run; says in one line how to install them when they cannot. They have our PyTorch."""
     if install.installed(install.folder()):
+        ours, theirs = (install.build(interpreter(each)) for each in (OURS, "pythae"))
+        if ours != theirs:
+            raise SystemExit(
+                f"unweave has PyTorch {install.label(ours)}, the peers {install.label(theirs)}: ratios would be those "
+                "of two builds; give them the same: python benchmarks/peers/install.py"
+            )
         return True
     print("pythae, disent and Pyro are left out: install them with `python benchmarks/peers/install.py`", flush=True)
     return False
@@ -144,10 +150,30 @@ def seconds(command: list[str], threads: int) -> float:
 
 def machine(threads: int) -> dict[str, Any]:
     """What the figures depend on."""
-    model = platform.processor() or platform.machine()
+    return {**processor(), "cores": usable_cores(), "threads": threads, "python": platform.python_version()}
+
+
+VENDORS = {"GenuineIntel": "Intel", "AuthenticAMD": "AMD"}
+VECTORS = {"avx512f": "AVX-512", "avx2": "AVX2", "avx": "AVX", "sse2": "SSE2", "sve": "SVE", "asimd": "NEON"}
+
+
+def processor(cpuinfo: Path = Path("/proc/cpuinfo")) -> dict[str, str]:
+    """processor: vendor, family and model, which tell kinds apart; name; vectors: the widest instructions it has."""
     try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-        model = next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
-    except (OSError, StopIteration):
-        pass
-    return {"processor": model, "threads": threads, "python": platform.python_version()}
+        lines = cpuinfo.read_text(encoding="utf-8").splitlines()
+    except OSError:
+        lines = []
+    pairs = (line.split(":", 1) for line in reversed(lines) if ":" in line)
+    said = {name.strip(): value.strip() for name, value in pairs}  # of the first core
+    name = said.get("model name") or platform.processor() or platform.machine()
+    if "cpu family" in said:
+        vendor = VENDORS.get(said["vendor_id"], said["vendor_id"])
+        kind = f"{vendor} family {said['cpu family']} model {said['model']}"
+    else:
+        kind = f"{name} ({platform.machine()})" if name != platform.machine() else name
+    flags = (said.get("flags") or said.get("Features") or "").split()
+    return {
+        "processor": kind,
+        "name": name,
+        "vectors": next((label for flag, label in VECTORS.items() if flag in flags), "not known"),
+    }

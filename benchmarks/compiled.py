@@ -4,7 +4,8 @@
 
 All in one process, in turns of a few steps, so that what makes the arithmetic of a process fast (see
 src/unweave/runs/arithmetic.py) helps all alike. The compiled loss is one graph, from the batch to the sum of all terms.
-Needs a C++ compiler. `--save` writes benchmarks/results/compiled.json and the table of benchmarks/README.md.
+Needs a C++ compiler. `--save` keeps the result of this processor in benchmarks/results/compiled and puts it into
+benchmarks/README.md.
 """
 
 from __future__ import annotations

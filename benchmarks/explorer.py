@@ -6,7 +6,7 @@ A run of the reference model (beta-VAE of Burgess et al. on 64 x 64, a few steps
 `unweave explore` in a process of its own, and asked over one connection per browser, as a browser does. A move is one
 position of a slider, all different, so that nothing comes from memory; its time ends when the whole picture is there.
 The page is opened in headless Chromium where there is one: from the request to the first decoded picture on the page.
-`--save` writes benchmarks/results/explorer.json and the table of benchmarks/README.md.
+`--save` keeps the result of this processor in benchmarks/results/explorer and puts it into benchmarks/README.md.
 """
 
 from __future__ import annotations

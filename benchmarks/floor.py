@@ -4,8 +4,8 @@
 
 The step by hand has the same matrix products (`unweave.nets.products`), losses and fused Adam, and nothing else: no
 modules, no autograd, no log, no checks. What it is faster by is all that a library could still
-gain. Both run in one process in turns of a few steps. `--save` writes benchmarks/results/floor.json and the table of
-benchmarks/README.md.
+gain. Both run in one process in turns of a few steps. `--save` keeps the result of this processor in
+benchmarks/results/floor and puts it into benchmarks/README.md.
 """
 
 from __future__ import annotations

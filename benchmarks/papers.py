@@ -7,8 +7,8 @@ each step, fused Adam as ours has, no logging and no checkpoints. It reads the r
 list made before the clock starts. Each has a process of its own (ours tells the allocator to keep memory, which would
 help the other too), one thread, and the same core. They take turns of 30 steps: while one trains the other waits, so
 that what else the machine does meets both alike. The table has the ratio of steps per second, turn by turn. Then
-memory: what a process of its own holds after 100 steps, and after 800. `--save` writes benchmarks/results/papers.json
-and the table of benchmarks/README.md.
+memory: what a process of its own holds after 100 steps, and after 800. `--save` keeps the result of this processor in
+benchmarks/results/papers and puts it into benchmarks/README.md.
 
 The networks are those of the preset `paper`, for video of `quick`. Without MNIST's files random images of the same
 shape take their place (the work is the same).

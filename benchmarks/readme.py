@@ -1,4 +1,4 @@
-"""`python benchmarks/readme.py` puts the tables of benchmarks/results/*.json into the README, between their marks."""
+"""`python benchmarks/readme.py` puts the tables of benchmarks/results into the README, between their marks."""
 
 from __future__ import annotations
 

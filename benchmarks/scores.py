@@ -4,8 +4,8 @@
 
 Codes are a random mixture of the factors with noise, as a half-trained encoder would give. Scores are computed from
 arrays: one encoding of the data serves all of them. A score of less than three seconds is timed three times. Processor
-seconds, of all threads together, tell how the work grows even where the machine has other work to do. `--save` writes
-benchmarks/results/scores.json.
+seconds, of all threads together, tell how the work grows even where the machine has other work to do. `--save` keeps
+the result of this processor in benchmarks/results/scores and puts it into benchmarks/README.md.
 """
 
 from __future__ import annotations
@@ -147,7 +147,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, nargs="+", default=[10_000, 100_000], help="numbers of codes")
     parser.add_argument("--scores", nargs="+", default=METRICS.names(), help="names of scores; all if not given")
     parser.add_argument("--quick", action="store_true", help="few codes and one repeat: does everything run")
-    parser.add_argument("--save", action="store_true", help="write benchmarks/results/scores.json")
+    parser.add_argument("--save", action="store_true", help="keep the result and put it into the README")
     chosen = parser.parse_args()
     sizes = [4000, 8000] if chosen.quick else sorted(set(chosen.rows))
     times, values = run(sizes, chosen.scores, chosen.quick)

@@ -3,8 +3,8 @@
     python benchmarks/step_profile.py [--threads 1] [--batch 64] [--steps 20] [--save]
 
 Both have the same networks and see the same batch; ours trains as `unweave train` does, the other with plain layers,
-losses and Adam. PyTorch's profiler gives the time of each operation by itself. `--save` keeps the tables in
-benchmarks/results/profile.txt.
+losses and Adam. PyTorch's profiler gives the time of each operation by itself. `--save` keeps the tables of
+this processor in benchmarks/results/profile.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from pathlib import Path
 
 import torch
 from _processes import machine
+from _report import kept
 from torch.nn.functional import binary_cross_entropy_with_logits
 from torch.profiler import ProfilerActivity, profile
 
@@ -96,7 +97,7 @@ def main() -> None:
     text = "\n".join(map(str, parts)) + "\n"
     print(text)
     if given.save:
-        (Path(__file__).parent / "results" / "profile.txt").write_text(text, encoding="utf-8")
+        kept("profile", machine(given.threads), ".txt").write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -5,8 +5,8 @@
 One run, interleaved: for each model every contender trains in a process of its own, and all take turns of a few steps:
 while one trains the others wait, in an order that rotates. The first steps of a turn are not measured. The peaks of
 both libraries that multiply matrices in PyTorch have their turns too. So what else the machine does meets all alike,
-and a ratio is taken within one round of turns. `--save` writes benchmarks/results/training.json and the tables of
-benchmarks/README.md.
+and a ratio is taken within one round of turns. All have one build of PyTorch, or nothing is measured. `--save` writes
+the file of this processor in benchmarks/results/training and the tables of benchmarks/README.md.
 """
 
 from __future__ import annotations
@@ -108,8 +108,9 @@ def tables(found: dict[str, tuple[Rates, Reports]]) -> list[Table]:
             [
                 "peak: the faster of "
                 + " and ".join(f"{name} {spread(peaks[each], 0)}" for each, name in PEAKS.items())
-                + f" GFLOP/s, measured in each round of turns; operations are {counted}; "
-                "FactorVAE's also count its discriminator and the second batch (benchmarks/peers/sizes.py)"
+                + " GFLOP/s, measured in each round of turns",
+                f"operations are {counted}; FactorVAE's also count its discriminator and the second batch "
+                "(benchmarks/peers/sizes.py)",
             ],
         ),
         table("Peak memory of the process, MB", ["model", *everyone], memory),
@@ -130,8 +131,6 @@ def main() -> None:
     made = tables(found)
     show(made)
     versions = {report["torch"] for _, reports in found.values() for report in reports.values()}
-    if len(versions) > 1:
-        print(f"\ncontenders ran on different versions of torch, {', '.join(sorted(versions))}: ratios mix the two")
     if given.save and not given.quick:
         settings = {"torch": "/".join(sorted(versions)), "turns": turns}
         raw = {

@@ -221,7 +221,7 @@ def report(made: Task, clock: Clock, images_per_second: float | None = None, **m
         "first_step_seconds": clock.first,
         "peak_mb": peak_memory(),
         "threads": torch.get_num_threads(),
-        "torch": torch.__version__.split("+")[0],
+        "torch": torch.__version__,
         **more,
     }
     sys.stdout.write(json.dumps(found) + "\n")
