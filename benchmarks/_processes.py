@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import os
 import platform
 import subprocess
 import sys
+import tarfile
 import tempfile
 import time
 from collections.abc import Iterator
@@ -18,9 +21,10 @@ sys.path.insert(0, str(PEERS))
 
 import install  # noqa: E402
 
-OURS, PLAIN = "unweave", "plain"
+OURS, PLAIN, BEFORE = "unweave", "plain", "before"  # before: ours, with the library as it was at another commit
 SCRIPTS = {
     OURS: "ours.py",
+    BEFORE: "ours.py",
     PLAIN: "plain_loop.py",
     "pythae": "with_pythae.py",
     "disent": "with_disent.py",
@@ -34,7 +38,21 @@ def usable_cores() -> int:
 
 def interpreter(contender: str) -> str:
     """Ours and the plain loop run in this environment, the peers in their own."""
-    return sys.executable if contender in (OURS, PLAIN) else str(install.interpreter(install.folder()))
+    own = contender in (OURS, PLAIN, BEFORE)
+    return sys.executable if own else str(install.interpreter(install.folder()))
+
+
+@contextlib.contextmanager
+def library_at(commit: str) -> Iterator[Path]:
+    """While it lasts, a folder with the library's source at a commit, for PYTHONPATH."""
+    with tempfile.TemporaryDirectory() as folder:
+        command = ["git", "-C", str(PEERS.parents[1]), "archive", f"{commit}:src"]
+        packed = subprocess.run(command, capture_output=True, check=False)
+        if packed.returncode:
+            raise SystemExit(f"git has no source at {commit!r}: {packed.stderr.decode().strip().splitlines()[-1]}")
+        with tarfile.open(fileobj=io.BytesIO(packed.stdout)) as files:
+            files.extractall(folder, filter="data")
+        yield Path(folder)
 
 
 def installed_peers() -> bool:
@@ -78,11 +96,13 @@ def measure(contender: str, model: str, batch: int, steps: int, threads: int, *m
 class Resident:
     """A contender that stays, and trains when it is its turn."""
 
-    def __init__(self, command: list[str], threads: int, turn: tuple[int, int]):
+    def __init__(self, command: list[str], threads: int, turn: tuple[int, int], source: Path | None = None):
         self.command = command
         self.folder = tempfile.TemporaryDirectory()
         self.errors = Path(self.folder.name) / "errors.txt"
         environment = {**_environment(threads), "UNWEAVE_BENCH_TURN": f"{turn[0]},{turn[1]}"}
+        if source is not None:
+            environment["PYTHONPATH"] = str(source)
         pipe = subprocess.PIPE
         with self.errors.open("w") as errors:
             self.process = subprocess.Popen(
@@ -92,11 +112,19 @@ class Resident:
 
     @classmethod
     def contender(
-        cls, name: str, model: str, batch: int, steps: int, warm: int, threads: int, turn: tuple[int, int]
+        cls,
+        name: str,
+        model: str,
+        batch: int,
+        steps: int,
+        warm: int,
+        threads: int,
+        turn: tuple[int, int],
+        source: Path | None = None,
     ) -> Resident:
-        """turn: unmeasured and measured steps of each."""
+        """turn: unmeasured and measured steps of each; source: of the library, where it is not this one's"""
         words = [model, str(batch), str(steps), "--warm", str(warm)]
-        return cls([interpreter(name), str(PEERS / SCRIPTS[name]), *words], threads, turn)
+        return cls([interpreter(name), str(PEERS / SCRIPTS[name]), *words], threads, turn, source)
 
     @classmethod
     def sgemm(cls, threads: int, side: int, library: str) -> Resident:

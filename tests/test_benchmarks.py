@@ -186,3 +186,20 @@ def test_the_committed_page_has_the_committed_results(script, tmp_path, monkeypa
     before = copy.read_text(encoding="utf-8")
     report.rewrite()
     assert copy.read_text(encoding="utf-8") == before
+
+
+def test_the_library_at_a_commit_is_its_source(script, root):
+    with script("_processes").library_at("HEAD") as source:
+        tracked = subprocess.run(
+            ["git", "-C", str(root), "show", "HEAD:src/unweave/__init__.py"], capture_output=True, check=True
+        )
+        assert (source / "unweave" / "__init__.py").read_bytes() == tracked.stdout
+    assert not source.exists()
+
+
+def test_an_unknown_commit_is_one_line(script):
+    with (
+        pytest.raises(SystemExit, match="git has no source at 'no-such-commit'"),
+        script("_processes").library_at("no-such-commit"),
+    ):
+        pass
