@@ -13,7 +13,8 @@ from unweave.core.seeding import derive_seed
 from unweave.core.system import SYSTEMS
 from unweave.data import load
 from unweave.runs import train
-from unweave.runs.training import _NOISE, _WEIGHTS, _batches
+from unweave.runs.loop import NOISE, WEIGHTS
+from unweave.runs.training import _batches
 
 SETTINGS = {"nets.kind": "dense", "nets.hidden": [16], "latent": 3, "training.steps": 7, "training.batch_size": 16}
 
@@ -24,9 +25,9 @@ def test_the_same_weights_as_our_own_loop(tmp_path, name):
     from unweave.lightning import LightningSystem
 
     run = train(name, load("digits"), settings=SETTINGS, run=tmp_path / "run", progress=False, threads=1, device="cpu")
-    torch.manual_seed(derive_seed(run.manifest.seed, _WEIGHTS))
+    torch.manual_seed(derive_seed(run.manifest.seed, WEIGHTS))
     system = SYSTEMS[name](run.system().config, run.system().spec)
-    system.training_seed = derive_seed(run.manifest.seed, _NOISE)
+    system.training_seed = derive_seed(run.manifest.seed, NOISE)
     batches = _batches(run.dataset(), run.split_rows()["train"], system, run.manifest, start=0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
