@@ -213,7 +213,8 @@ def test_the_command_says_it_once_with_a_bar_and_without(tmp_path, monkeypatch):
 def test_more_training_looks_again(tmp_path):
     run = collapsed_run(tmp_path / "run", progress=False)
     again = resume(run.path, steps=6, data=small_data(), progress=False)
-    assert (again.checkup().step, run.checkup().step) == (6, 6)
+    assert again.checkup().step == 6
+    assert run.checkup() is None  # it still has the weights of five steps
     record = json.loads((run.path / FILE).read_text())
     (run.path / FILE).write_text(json.dumps({**record, "step": 5}))
     assert again.checkup() is None  # of other weights

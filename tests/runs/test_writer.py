@@ -102,7 +102,8 @@ def test_a_writer_that_was_killed_holds_nothing(training):
     assert (run / LOCK).exists()
     done = checkpoint_step(run / "state.safetensors")
     code, error = said("resume", str(run), "--steps", str(done + 5), "--quiet")
-    assert (code, error) == (0, "")
+    assert code == 0
+    assert all(line.startswith(("this run collapsed", "try ")) for line in error.splitlines())  # of the lock, nothing
     assert checkpoint_step(run / "weights.safetensors") == done + 5
     assert not (run / LOCK).exists()
 

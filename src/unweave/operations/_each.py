@@ -30,6 +30,7 @@ def save_each(images: np.ndarray, folder: Path, spec: DataSpec, names: Sequence[
     for path, each in zip(paths, pixels, strict=True):
         shown = [frame[..., 0] if frame.shape[-1] == 1 else frame for frame in (each if spec.is_clip else each[None])]
         frames = [Image.fromarray(np.ascontiguousarray(frame)) for frame in shown]
+        path.parent.mkdir(parents=True, exist_ok=True)
         with replacing(path) as temporary:
             if spec.is_clip:
                 frames[0].save(
