@@ -35,7 +35,7 @@ from _report import save, show, table
 from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits, leaky_relu, log_softmax, one_hot, softplus
 
-from unweave.core.errors import DataError
+from unweave.base.errors import DataError
 from unweave.core.order import Table
 from unweave.core.system import SYSTEMS
 from unweave.data import DataSet, Split, from_arrays, load

@@ -7,9 +7,9 @@ import sys
 import numpy as np
 import pytest
 
+from unweave.base.errors import RunError
+from unweave.base.shell import command_line
 from unweave.cli import main
-from unweave.core.errors import RunError
-from unweave.core.shell import command_line
 from unweave.runs import train
 
 COMMANDS = [

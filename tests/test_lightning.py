@@ -9,7 +9,7 @@ import warnings
 import pytest
 import torch
 
-from unweave.core.seeding import derive_seed
+from unweave.base.seeding import derive_seed
 from unweave.core.system import SYSTEMS
 from unweave.data import load
 from unweave.runs import train

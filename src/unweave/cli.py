@@ -15,10 +15,10 @@ from typing import Any
 
 import click
 
+from unweave.base.config import parse_assignments
+from unweave.base.errors import UnweaveError
+from unweave.base.shell import command_line, quoted
 from unweave.codes_commands import decode, encode
-from unweave.core.config import parse_assignments
-from unweave.core.errors import UnweaveError
-from unweave.core.shell import command_line, quoted
 from unweave.operation_commands import operation_command, shown_default
 from unweave.operations import OPERATIONS
 from unweave.path_option import PATH
@@ -279,7 +279,7 @@ def cite(name: str) -> None:
 
         click.echo(Run.open(name).cite().rstrip())
         return
-    from unweave.core.errors import unknown_name
+    from unweave.base.errors import unknown_name
 
     found = {}
     for registry in _registries():

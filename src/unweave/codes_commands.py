@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from unweave.core.errors import UnweaveError
+from unweave.base.errors import UnweaveError
 from unweave.path_option import PATH
 
 _MOST = 10_000
@@ -70,7 +70,7 @@ def decode(run: Path, codes: Path, out: Path) -> None:
     if out.suffix.lower() == ".npy":
         import numpy as np
 
-        from unweave.core.files import replacing
+        from unweave.base.files import replacing
 
         with replacing(out) as temporary:
             np.save(temporary, decoded)

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from unweave.core.errors import UnweaveError
+from unweave.base.errors import UnweaveError
 from unweave.path_option import PATH
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from pydantic_core import PydanticUndefined
 
-from unweave.core.errors import ConfigError, DataError
+from unweave.base.errors import ConfigError, DataError
 from unweave.data import DATA, DataSet, source
 
 NAMES = DATA.names()

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from unweave.base.config import Config
+from unweave.base.errors import UnknownNameError, UnweaveError
 from unweave.core.capabilities import Capability, capabilities
-from unweave.core.config import Config
-from unweave.core.errors import UnknownNameError, UnweaveError
 from unweave.operations import OPERATIONS, Shown, save_gif, save_png
 
 PAGES = Path(__file__).resolve().parents[2] / "docs" / "operations"

@@ -11,10 +11,10 @@ import sys
 import numpy as np
 import pytest
 
+from unweave.base.card import Card
+from unweave.base.errors import MetricError
 from unweave.core.block import Block
-from unweave.core.card import Card
 from unweave.core.codes import Codes
-from unweave.core.errors import MetricError
 from unweave.core.factors import Factors
 from unweave.core.score import Score
 from unweave.metrics import METRICS

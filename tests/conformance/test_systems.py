@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 import torch
 
+from unweave.base.schedule import at_step
 from unweave.core.capabilities import Decodes, Encodes, Samples
 from unweave.core.codes import Codes
-from unweave.core.schedule import at_step
 from unweave.core.system import SYSTEMS
 from unweave.data import from_arrays
 from unweave.operations import OPERATIONS

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from unweave.core.errors import DataError, UnknownNameError
+from unweave.base.errors import DataError, UnknownNameError
 from unweave.core.factors import Factors
 from unweave.core.order import Grouped, Permuted, Shares, Table, group_numbers, grouping_factor
 

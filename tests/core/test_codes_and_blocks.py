@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from unweave.base.errors import ConfigError, ShapeError, UnknownNameError
 from unweave.core.block import Block
 from unweave.core.codes import Codes
-from unweave.core.errors import ConfigError, ShapeError, UnknownNameError
 
 BLOCKS = (Block("digit", (3,), kind="simplex"), Block("entity", (2, 2), axes=("entity", "dim")))
 

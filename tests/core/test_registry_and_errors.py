@@ -5,8 +5,8 @@ import types
 
 import pytest
 
-from unweave.core.errors import UnknownNameError, UnweaveError, unknown_name
-from unweave.core.registry import Registry
+from unweave.base.errors import UnknownNameError, UnweaveError, unknown_name
+from unweave.base.registry import Registry
 
 
 @pytest.fixture

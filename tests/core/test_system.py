@@ -5,17 +5,17 @@ import pytest
 import torch
 from torch import nn
 
+from unweave.base.card import Card
+from unweave.base.errors import ShapeError, UnknownNameError, UnweaveError
+from unweave.base.schedule import Schedule
+from unweave.base.seeding import derive_seed
 from unweave.core.batch import Batch
 from unweave.core.block import Block
 from unweave.core.capabilities import Decodes, Encodes, Samples
-from unweave.core.card import Card
 from unweave.core.codes import Codes
 from unweave.core.dataspec import DataSpec
 from unweave.core.distributions import Delta, normal, standard_normal
-from unweave.core.errors import ShapeError, UnknownNameError, UnweaveError
 from unweave.core.players import Optimiser, Player
-from unweave.core.schedule import Schedule
-from unweave.core.seeding import derive_seed
 from unweave.core.system import System, SystemConfig
 from unweave.core.terms import Terms
 from unweave.core.trace import Trace

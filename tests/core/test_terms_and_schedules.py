@@ -5,8 +5,8 @@ import math
 import pytest
 import torch
 
-from unweave.core.errors import ConfigError, ShapeError, TrainingError, UnknownNameError
-from unweave.core.schedule import Schedule, at_step, parse_schedule
+from unweave.base.errors import ConfigError, ShapeError, TrainingError, UnknownNameError
+from unweave.base.schedule import Schedule, at_step, parse_schedule
 from unweave.core.terms import Terms
 
 

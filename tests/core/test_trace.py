@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch.distributions import Categorical
 
+from unweave.base.errors import ShapeError, UnknownNameError, UnweaveError
 from unweave.core.distributions import Concrete, normal, standard_normal
-from unweave.core.errors import ShapeError, UnknownNameError, UnweaveError
 from unweave.core.trace import Given, Provenance, Trace
 
 

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from unweave.core.errors import ConfigError
+from unweave.base.errors import ConfigError
 from unweave.data.blobs import Blobs
 
 

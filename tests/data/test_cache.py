@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from unweave.core.errors import DataError
+from unweave.base.errors import DataError
 from unweave.data import _cache
 from unweave.data._cache import atomic_write, cache_dir, fetch
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from unweave.core.errors import DataError
+from unweave.base.errors import DataError
 from unweave.data import _check
 from unweave.data._check import Found, check_observations, check_values, first_outside
 

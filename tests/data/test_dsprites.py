@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from unweave.core.errors import ConfigError, DataError
+from unweave.base.errors import ConfigError, DataError
 from unweave.data import dsprites
 from unweave.data.dsprites import DSprites, render_sprites
 

@@ -8,7 +8,7 @@ import itertools
 import numpy as np
 import pytest
 
-from unweave.core.errors import DataError
+from unweave.base.errors import DataError
 from unweave.data import dsprites_official, load
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from unweave.core.errors import ConfigError, DataError
+from unweave.base.errors import ConfigError, DataError
 from unweave.data import folder as module
 from unweave.data import load
 

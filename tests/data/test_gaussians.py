@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from unweave.core.errors import ConfigError, DataError
+from unweave.base.errors import ConfigError, DataError
 from unweave.data.gaussians import Gaussians, true_mutual_information, true_total_correlation
 
 

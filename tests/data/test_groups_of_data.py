@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from unweave.core.errors import DataError
+from unweave.base.errors import DataError
 from unweave.core.order import Reads
 from unweave.data import from_arrays
 from unweave.runs.batches import assemble

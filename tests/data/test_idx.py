@@ -8,7 +8,7 @@ import struct
 import numpy as np
 import pytest
 
-from unweave.core.errors import DataError
+from unweave.base.errors import DataError
 from unweave.data._idx import read_idx
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import unweave.data
-from unweave.core.errors import ConfigError, DataError, UnknownNameError
+from unweave.base.errors import ConfigError, DataError, UnknownNameError
 from unweave.data import DATA, DataSet, load, source
 
 

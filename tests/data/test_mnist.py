@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from unweave.core.errors import ConfigError, DataError
+from unweave.base.errors import ConfigError, DataError
 from unweave.data import _cache, fashion_mnist, load, mnist
 
 MODULES = {"mnist": mnist, "fashion_mnist": fashion_mnist}

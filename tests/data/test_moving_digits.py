@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from unweave.core.errors import ConfigError, DataError
+from unweave.base.errors import ConfigError, DataError
 from unweave.data import load
 from unweave.data.moving_digits import MovingDigits, places
 

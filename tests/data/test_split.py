@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from unweave.core.errors import ConfigError, DataError, UnknownNameError
+from unweave.base.errors import ConfigError, DataError, UnknownNameError
 from unweave.core.factors import Factors
 from unweave.data import Split, from_arrays, hold_out_combinations, split
 

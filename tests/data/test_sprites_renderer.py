@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from unweave.core.errors import DataError, UnknownNameError
+from unweave.base.errors import DataError, UnknownNameError
 from unweave.data._sprites import SHAPES, outline, pack_grid, render_sprites, unpack
 
 HERE = Path(__file__).parent

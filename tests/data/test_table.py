@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pytest
 
-from unweave.core.errors import DataError, MissingExtraError, UnknownNameError
+from unweave.base.errors import DataError, MissingExtraError, UnknownNameError
 from unweave.data import read_factors
 from unweave.data._table import factors_from_columns, read_table
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from unweave.core.errors import ConfigError, DataError
+from unweave.base.errors import ConfigError, DataError
 from unweave.data import Split, _faces, load
 from unweave.data.yaleb import pack
 

@@ -15,8 +15,8 @@ from starlette.responses import JSONResponse
 from starlette.routing import Route
 from starlette.testclient import TestClient
 
+from unweave.base.errors import ConfigError
 from unweave.cli import main
-from unweave.core.errors import ConfigError
 from unweave.explorer import guard, server
 from unweave.explorer.guard import Guard
 

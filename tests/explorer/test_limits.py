@@ -9,8 +9,8 @@ import torch
 from safetensors.torch import load_file, save_file
 from starlette.testclient import TestClient
 
+from unweave.base.config import Config
 from unweave.core.capabilities import Decodes
-from unweave.core.config import Config
 from unweave.explorer import desk, opened, server
 from unweave.explorer.server import build_app
 from unweave.operations import OPERATIONS, Shown, operation

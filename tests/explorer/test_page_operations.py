@@ -7,8 +7,8 @@ import pytest
 from browser import link, link_of, pixels, same, until, wait_address
 from test_page_mix import wait_grid
 
+from unweave.base.config import Config
 from unweave.core.capabilities import Decodes
-from unweave.core.config import Config
 from unweave.operations import OPERATIONS, Shown, operation
 from unweave.operations._knobs import Names
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from starlette.testclient import TestClient
 
+from unweave.base.errors import UnweaveError
 from unweave.cli import cli
-from unweave.core.errors import UnweaveError
 from unweave.explorer import pretrain
 from unweave.explorer.pretrain import KEPT, RUNS, Recipe, make
 from unweave.explorer.pretrained import pretrained_runs

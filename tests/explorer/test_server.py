@@ -10,9 +10,9 @@ from PIL import Image
 from starlette.testclient import TestClient
 
 import unweave
+from unweave.base.config import Config
 from unweave.core.batch import Batch
 from unweave.core.capabilities import Decodes
-from unweave.core.config import Config
 from unweave.explorer import guard, server
 from unweave.explorer.opened import OpenedRun
 from unweave.explorer.server import build_app

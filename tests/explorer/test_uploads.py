@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from unweave.base.errors import DataError
 from unweave.core.dataspec import DataSpec
-from unweave.core.errors import DataError
 from unweave.explorer import uploads
 from unweave.explorer.uploads import observation
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from unweave.core.errors import MetricError
+from unweave.base.errors import MetricError
 from unweave.metrics import METRICS, cvr, mapc, tdv, ud90
 from unweave.metrics._covariance import weighted_covariances
 

@@ -17,7 +17,7 @@ from sklearn.linear_model import Lasso
 from sklearn.model_selection import KFold
 from sklearn.tree import DecisionTreeRegressor
 
-from unweave.core.errors import MetricError
+from unweave.base.errors import MetricError
 from unweave.metrics import dci_boosted, dci_forest, dci_lasso, disentanglement_completeness
 from unweave.metrics._forest import grow, outputs
 from unweave.metrics._importance import (

@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 from sklearn.metrics import mutual_info_score
 
-from unweave.core.errors import MetricError
+from unweave.base.errors import MetricError
 from unweave.metrics._discretise import (
     WeightedInformation,
     discretise,

@@ -7,10 +7,10 @@ import json
 import numpy as np
 import pytest
 
+from unweave.base.card import Card
+from unweave.base.errors import MetricError, UnknownNameError
 from unweave.core.block import Block
-from unweave.core.card import Card
 from unweave.core.codes import Codes
-from unweave.core.errors import MetricError, UnknownNameError
 from unweave.core.score import Score
 from unweave.metrics import METRICS, Evaluation, evaluate, mapc, metric, mig
 

@@ -11,7 +11,7 @@ from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from unweave.core.errors import MetricError
+from unweave.base.errors import MetricError
 from unweave.metrics.explicitness import explicitness, one_against_rest, roc_area
 
 MODULE = sys.modules[one_against_rest.__module__]

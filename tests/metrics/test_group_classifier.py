@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from unweave.core.errors import MetricError
+from unweave.base.errors import MetricError
 from unweave.metrics import _group_classifier, classify_groups
 
 

@@ -6,7 +6,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from unweave.core.errors import MetricError
+from unweave.base.errors import MetricError
 from unweave.metrics.higgins import Groups, higgins_changed, higgins_fixed
 from unweave.metrics.kim import kim
 

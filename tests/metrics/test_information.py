@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from scipy import integrate, special, stats
 
+from unweave.base.errors import MetricError
 from unweave.core.block import Block
 from unweave.core.codes import Codes
-from unweave.core.errors import MetricError
 from unweave.metrics import information
 from unweave.metrics._mixture import least_spread, mixture
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from unweave.core.errors import MetricError
+from unweave.base.errors import MetricError
 from unweave.metrics._interval import bootstrap_interval, generator, repeat_interval, weighted_bootstrap_interval
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from unweave.core.errors import MetricError
+from unweave.base.errors import MetricError
 from unweave.metrics.irs import Robustness, irs
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from unweave.core.errors import MetricError
+from unweave.base.errors import MetricError
 from unweave.metrics.kim import kim
 
 SIZES = (3, 4, 5, 4)

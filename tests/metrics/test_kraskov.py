@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from scipy.special import digamma
 
+from unweave.base.errors import MetricError
 from unweave.core.block import Block
 from unweave.core.codes import Codes
-from unweave.core.errors import MetricError
 from unweave.metrics import kraskov, temporal_correlation, temporal_information
 
 

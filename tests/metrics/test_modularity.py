@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import mutual_info_score
 
-from unweave.core.errors import MetricError
+from unweave.base.errors import MetricError
 from unweave.metrics.modularity import modularity, modularity_per_dimension
 
 

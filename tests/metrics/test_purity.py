@@ -6,7 +6,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from unweave.core.errors import MetricError
+from unweave.base.errors import MetricError
 from unweave.metrics import category_purity
 
 

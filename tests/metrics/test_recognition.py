@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from unweave.core.errors import MetricError
+from unweave.base.errors import MetricError
 from unweave.metrics import _recognition, recognition
 
 

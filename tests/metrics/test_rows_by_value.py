@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from unweave.core.errors import MetricError
+from unweave.base.errors import MetricError
 from unweave.metrics._rows_by_value import RowsByOthers, RowsByValue, in_chunks, random_half
 
 ROW_VALUES = np.array([0, 1, 0, -1, 2, 1, 0, 3, -1, 3])  # value 2 has one row, two rows are missing

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
+from unweave.base.errors import MetricError
 from unweave.core.block import Block
 from unweave.core.codes import Codes
-from unweave.core.errors import MetricError
 from unweave.metrics import information, total_correlation
 from unweave.metrics._posterior import check_posterior
 from unweave.metrics.total_correlation import joint_log_density

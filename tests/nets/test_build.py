@@ -5,9 +5,9 @@ import torch
 from torch import Tensor, nn
 from torch.distributions import Normal
 
+from unweave.base.errors import ConfigError, ShapeError
 from unweave.core.dataspec import DataSpec
 from unweave.core.distributions import Concrete
-from unweave.core.errors import ConfigError, ShapeError
 from unweave.nets.build import (
     BURGESS,
     LOG_VARIANCE,

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from unweave.core.errors import ConfigError
+from unweave.base.errors import ConfigError
 from unweave.nets.convolution import ConvolutionalDecoder, ConvolutionalEncoder, Stage, smallest_side, stages
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from unweave.core.errors import ConfigError, ShapeError
+from unweave.base.errors import ConfigError, ShapeError
 from unweave.objectives.capacity import capacity_gap
 
 

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 from torch.distributions import Independent, MultivariateNormal, Normal
 
+from unweave.base.errors import ConfigError, ShapeError, UnweaveError
 from unweave.core.distributions import Concrete, normal, standard_normal
-from unweave.core.errors import ConfigError, ShapeError, UnweaveError
 from unweave.core.trace import Trace
 from unweave.objectives.decomposition import (
     Decomposition,

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch.distributions import MultivariateNormal, Normal
 
-from unweave.core.errors import ShapeError
+from unweave.base.errors import ShapeError
 from unweave.objectives.density_ratio import density_ratio_tc, discriminator_cost, permute_dims
 
 

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 from torch.distributions import Categorical, MultivariateNormal
 
+from unweave.base.errors import ConfigError, UnknownNameError, UnweaveError
 from unweave.core.distributions import Concrete, normal, standard_normal
-from unweave.core.errors import ConfigError, UnknownNameError, UnweaveError
 from unweave.core.trace import Trace
 from unweave.objectives.elbo import kl, kl_elements, reconstruction, sampled_kl
 

@@ -8,13 +8,13 @@ import torch
 from torch import nn
 from torch.distributions import Categorical
 
+from unweave.base.card import Card
+from unweave.base.errors import ConfigError, DataError, ShapeError, UnknownNameError, UnweaveError
 from unweave.core.batch import Batch
 from unweave.core.block import Block
 from unweave.core.capabilities import Decodes, Encodes, Samples
-from unweave.core.card import Card
 from unweave.core.dataspec import DataSpec
 from unweave.core.distributions import normal, standard_normal
-from unweave.core.errors import ConfigError, DataError, ShapeError, UnknownNameError, UnweaveError
 from unweave.core.factors import Factors
 from unweave.core.order import Table
 from unweave.core.system import SYSTEMS

@@ -7,9 +7,9 @@ import pytest
 import torch
 from torch.distributions import Normal, kl_divergence
 
+from unweave.base.errors import ShapeError
+from unweave.base.normals import product_of_normals as product_of_arrays
 from unweave.core.distributions import centre, normal, spread, standard_normal
-from unweave.core.errors import ShapeError
-from unweave.core.evidence import product_of_normals as product_of_arrays
 from unweave.core.trace import Trace
 from unweave.objectives.elbo import kl
 from unweave.objectives.groups import GroupMixture, Shared, group_sizes, group_weights, product_of_normals

@@ -9,9 +9,9 @@ import scipy.stats
 import torch
 from torch.distributions import Categorical, Normal
 
+from unweave.base.errors import ConfigError, DataError, ShapeError
 from unweave.core.dataspec import DataSpec
 from unweave.core.distributions import centre, elementwise_log_prob
-from unweave.core.errors import ConfigError, DataError, ShapeError
 from unweave.core.trace import Given, Trace
 from unweave.objectives.likelihood import (
     STD_FLOOR,

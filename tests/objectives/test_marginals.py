@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 from torch.distributions import Categorical, MultivariateNormal
 
+from unweave.base.errors import ConfigError, ShapeError, UnknownNameError, UnweaveError
 from unweave.core.distributions import Concrete, normal
-from unweave.core.errors import ConfigError, ShapeError, UnknownNameError, UnweaveError
 from unweave.core.trace import Trace
 from unweave.objectives.marginals import (
     InferenceMarginal,

@@ -10,8 +10,8 @@ import torch.distributed as dist
 import torch.multiprocessing as mp
 from torch import Tensor
 
+from unweave.base.errors import ShapeError
 from unweave.core.distributions import Concrete, normal, standard_normal
-from unweave.core.errors import ShapeError
 from unweave.core.trace import Trace
 from unweave.objectives.capacity import capacity_gap
 from unweave.objectives.decomposition import decompose, tree_of_blocks

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 
+from unweave.base.errors import ConfigError
 from unweave.core.batch import Batch
 from unweave.core.dataspec import DataSpec
 from unweave.core.distributions import Concrete, normal
-from unweave.core.errors import ConfigError
 from unweave.core.trace import Trace
 from unweave.data import load
 from unweave.objectives.memory import PosteriorMemory

@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from unweave.core.errors import ConfigError, ShapeError
+from unweave.base.errors import ConfigError, ShapeError
 from unweave.objectives.mmd import Kernel, mmd
 
 

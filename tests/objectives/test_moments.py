@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from unweave.core.errors import ConfigError, ShapeError
+from unweave.base.errors import ConfigError, ShapeError
 from unweave.objectives.moments import RunningCovariance, dip_penalty
 
 

@@ -7,9 +7,9 @@ import pytest
 import torch
 from torch.distributions import Bernoulli, Categorical, Independent, Normal, OneHotCategorical
 
+from unweave.base.errors import ConfigError, UnweaveError
 from unweave.core.batch import Batch
 from unweave.core.distributions import Concrete, normal, standard_normal
-from unweave.core.errors import ConfigError, UnweaveError
 from unweave.core.trace import Given, Trace
 from unweave.objectives.semi_supervised import (
     enumerate_values,

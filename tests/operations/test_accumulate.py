@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from toy_blobs import Blobs
 
+from unweave.base.errors import ConfigError, UnknownNameError, UnweaveError
 from unweave.core.block import Block
 from unweave.core.capabilities import Decodes, Encodes
 from unweave.core.codes import Codes
-from unweave.core.errors import ConfigError, UnknownNameError, UnweaveError
 from unweave.operations import Inputs, accumulate
 from unweave.operations.accumulate import AccumulateParams
 

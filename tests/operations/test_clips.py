@@ -5,10 +5,10 @@ import pytest
 from PIL import Image
 from toy_blobs import Clips
 
+from unweave.base.errors import UnknownNameError
 from unweave.core.block import Block
 from unweave.core.codes import Codes
 from unweave.core.dataspec import DataSpec
-from unweave.core.errors import UnknownNameError
 from unweave.operations import (
     Shown,
     independent,

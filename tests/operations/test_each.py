@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from unweave.base.errors import DataError
 from unweave.core.dataspec import DataSpec
-from unweave.core.errors import DataError
 from unweave.operations import save_each
 
 RNG = np.random.default_rng(0)

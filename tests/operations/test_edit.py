@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from toy_blobs import Blobs, Clips
 
+from unweave.base.errors import ConfigError, UnknownNameError, UnweaveError
 from unweave.core.capabilities import Decodes, Encodes
-from unweave.core.errors import ConfigError, UnknownNameError, UnweaveError
 from unweave.operations.edit import EditParams, edit
 
 

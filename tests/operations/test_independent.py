@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from toy_blobs import Blobs, Clips
 
-from unweave.core.errors import ConfigError, UnknownNameError, UnweaveError
+from unweave.base.errors import ConfigError, UnknownNameError, UnweaveError
 from unweave.operations import independent
 from unweave.operations.independent import IndependentParams
 

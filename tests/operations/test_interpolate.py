@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from toy_blobs import Blobs
 
+from unweave.base.errors import ConfigError, UnknownNameError, UnweaveError
 from unweave.core.codes import Codes
-from unweave.core.errors import ConfigError, UnknownNameError, UnweaveError
 from unweave.operations import interpolate
 from unweave.operations.interpolate import InterpolateParams
 

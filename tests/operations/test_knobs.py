@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from toy_blobs import Blobs
 
+from unweave.base.config import Config
+from unweave.base.errors import UnknownNameError
 from unweave.core.block import Block
 from unweave.core.codes import Codes
-from unweave.core.config import Config
-from unweave.core.errors import UnknownNameError
 from unweave.operations._knobs import Names, find_columns, find_knobs, knobs, render_grid
 
 BLOCKS = (

@@ -7,8 +7,8 @@ import pytest
 from PIL import Image
 from toy_blobs import Blobs
 
+from unweave.base.errors import DataError
 from unweave.core.dataspec import DataSpec
-from unweave.core.errors import DataError
 from unweave.operations import Shown, save_gif, save_png, swap, traverse
 from unweave.operations._pictures import (
     FRAME_MS,

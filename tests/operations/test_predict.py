@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from toy_blobs import Blobs, Clips
 
-from unweave.core.errors import ConfigError, ShapeError, UnweaveError
+from unweave.base.errors import ConfigError, ShapeError, UnweaveError
 from unweave.operations import predict
 from unweave.operations.predict import PredictParams
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from toy_blobs import Blobs
 
-from unweave.core.errors import UnknownNameError
+from unweave.base.errors import UnknownNameError
 from unweave.operations import sample
 from unweave.operations.sample import SampleParams
 

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from toy_blobs import Blobs
 
+from unweave.base.errors import UnknownNameError
 from unweave.core.block import Block
 from unweave.core.capabilities import Decodes, Encodes
 from unweave.core.codes import Codes
-from unweave.core.errors import UnknownNameError
 from unweave.operations import Inputs, swap
 from unweave.operations.swap import SwapParams
 

@@ -5,10 +5,10 @@ import pytest
 from scipy.stats import norm
 from toy_blobs import Blobs
 
+from unweave.base.errors import ConfigError
 from unweave.core.block import Block
 from unweave.core.capabilities import Decodes, Encodes
 from unweave.core.codes import Codes
-from unweave.core.errors import ConfigError
 from unweave.operations import OPERATIONS, Inputs
 from unweave.operations.sweep import SweepParams, sweep
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from toy_blobs import Blobs
 
-from unweave.core.errors import ConfigError, UnknownNameError
+from unweave.base.errors import ConfigError, UnknownNameError
 from unweave.operations import traverse
 from unweave.operations.traverse import TraverseParams
 

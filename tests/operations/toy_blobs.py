@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from unweave.base.card import Card
 from unweave.core.block import Block
 from unweave.core.capabilities import Decodes, Encodes, Plans, Predicts, Samples, Transfers
-from unweave.core.card import Card
 from unweave.core.codes import Codes
 from unweave.core.dataspec import DataSpec
 from unweave.core.factors import Factors

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import torch
 
+from unweave.base.errors import ConfigError, DataError, DeviceError, RunError, TrainingError, UnknownNameError
 from unweave.core.batch import Batch
 from unweave.core.dataspec import DataSpec
-from unweave.core.errors import ConfigError, DataError, DeviceError, RunError, TrainingError, UnknownNameError
 from unweave.core.system import SYSTEMS
 from unweave.core.terms import Terms
 from unweave.data import DataSet, from_arrays

@@ -5,7 +5,7 @@ from itertools import chain
 import numpy as np
 import pytest
 
-from unweave.core.errors import DataError
+from unweave.base.errors import DataError
 from unweave.core.order import Permuted
 from unweave.data import from_arrays
 from unweave.runs.batches import Batches

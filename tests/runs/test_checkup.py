@@ -8,11 +8,11 @@ import pytest
 import torch
 from click.testing import CliRunner
 
+from unweave.base.errors import RunError
 from unweave.cli import cli
 from unweave.core.batch import Batch
 from unweave.core.capabilities import Decodes, Encodes
 from unweave.core.dataspec import DataSpec
-from unweave.core.errors import RunError
 from unweave.core.system import SYSTEMS
 from unweave.data import from_arrays
 from unweave.report import build

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from unweave.base.errors import RunError, ShapeError
 from unweave.core.block import Block
 from unweave.core.codes import Codes
-from unweave.core.errors import RunError, ShapeError
 from unweave.runs.codes_file import read_codes, write_codes
 
 BLOCKS = (Block("digit", (3,), ("category",), "simplex"), Block("style", (2, 2), ("entity", "dim")))

@@ -5,8 +5,8 @@ import pytest
 import torch
 from PIL import Image
 
+from unweave.base.errors import DataError, ShapeError, UnweaveError
 from unweave.core.codes import Codes
-from unweave.core.errors import DataError, ShapeError, UnweaveError
 from unweave.data import from_arrays
 from unweave.runs import Run, train
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from unweave.core.errors import RunError
+from unweave.base.errors import RunError
 from unweave.runs.log import TrainingLog, read_log
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from unweave.core.errors import MetricError
+from unweave.base.errors import MetricError
 from unweave.data import from_arrays
 from unweave.data.dsprites import DSprites
 from unweave.runs import Run, train

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
-from unweave.core.errors import RunError
+from unweave.base.errors import RunError
 from unweave.data import from_arrays
 from unweave.runs import resume, train
 

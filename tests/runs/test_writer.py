@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
-from unweave.core.errors import RunError
+from unweave.base.errors import RunError
 from unweave.data import DataSet, from_arrays
 from unweave.runs import Run, resume, train
 from unweave.runs import writer as module

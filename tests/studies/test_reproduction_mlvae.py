@@ -263,7 +263,7 @@ def test_variance_of_equal_posteriors(tmp_path, monkeypatch):
         """What would be measured if evidence did not accumulate: the variance stays, and is 100 times 1/100."""
         return means.mean(-2), spreads.mean(-2)
 
-    monkeypatch.setattr("unweave.core.evidence.product_of_normals", averaged)
+    monkeypatch.setattr("unweave.base.normals.product_of_normals", averaged)
     value = claim.measure(StubLab(tmp_path), -1)
     assert value == pytest.approx(99)
     assert not claim.holds.test([value])

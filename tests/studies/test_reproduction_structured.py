@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 import torch
 
+from unweave.base.schedule import at_step
 from unweave.core.batch import Batch
 from unweave.core.block import Block
 from unweave.core.dataspec import DataSpec
 from unweave.core.factors import Factors
 from unweave.core.order import Table
-from unweave.core.schedule import at_step
 from unweave.data import DataSet, Split, load
 from unweave.runs import Run, train
 from unweave.studies.reproductions import structured

@@ -14,8 +14,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from unweave.base.errors import DataError, UnweaveError
 from unweave.cli import cli, main
-from unweave.core.errors import DataError, UnweaveError
 from unweave.data import load
 from unweave.studies import _complete
 from unweave.studies._study import PlannedRun

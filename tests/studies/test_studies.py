@@ -5,7 +5,7 @@ import statistics
 
 import pytest
 
-from unweave.core.errors import UnweaveError
+from unweave.base.errors import UnweaveError
 from unweave.studies import _complete, _runner
 from unweave.studies._study import STUDIES, PlannedRun, Study
 

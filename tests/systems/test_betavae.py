@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from unweave.core.schedule import Schedule
+from unweave.base.schedule import Schedule
 
 
 def test_beta_of_one_is_the_vae_exactly(bench):

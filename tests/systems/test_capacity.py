@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from unweave.core.errors import ConfigError
+from unweave.base.errors import ConfigError
 
 
 def mean_kl(hand):

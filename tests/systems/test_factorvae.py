@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
+from unweave.base.errors import DataError
 from unweave.core.batch import Batch
-from unweave.core.errors import DataError
 from unweave.core.system import only_requires_grad
 from unweave.data import from_arrays
 from unweave.runs import train

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
+from unweave.base.errors import ConfigError
 from unweave.core.batch import Batch
 from unweave.core.codes import Codes
-from unweave.core.errors import ConfigError
 from unweave.systems.hfvae import BlockPlan, HFVAEConfig, parse_blocks
 
 ONES = {"alpha": 1, "beta": 1, "gamma": 1}

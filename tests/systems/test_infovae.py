@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from unweave.core.errors import ConfigError
+from unweave.base.errors import ConfigError
 
 
 def mmd_by_loops(codes, prior, kernel, h):

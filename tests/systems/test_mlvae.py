@@ -7,9 +7,9 @@ import pytest
 import torch
 from torch import nn
 
+from unweave.base.errors import ConfigError, DataError, UnknownNameError
 from unweave.core.batch import Batch
 from unweave.core.dataspec import DataSpec
-from unweave.core.errors import ConfigError, DataError, UnknownNameError
 from unweave.core.factors import Factors
 from unweave.core.order import Table
 from unweave.systems.mlvae import MLVAE, MLVAEConfig

@@ -8,9 +8,9 @@ import torch
 from torch import nn
 from torch.nn.functional import one_hot
 
+from unweave.base.errors import ConfigError, DataError, UnknownNameError
 from unweave.core.batch import Batch
 from unweave.core.dataspec import DataSpec
-from unweave.core.errors import ConfigError, DataError, UnknownNameError
 from unweave.core.trace import Given
 from unweave.runs import resume, train
 from unweave.systems.structured import Perturb, Structured, StructuredConfig

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
+from unweave.base.errors import ConfigError, ShapeError
 from unweave.core.batch import Batch
 from unweave.core.dataspec import DataSpec
-from unweave.core.errors import ConfigError, ShapeError
 from unweave.systems.vae import VAE, VAEConfig
 from unweave.systems.video import Transitions, Video, VideoConfig
 

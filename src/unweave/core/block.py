@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from unweave.core.errors import ConfigError
+from unweave.base.errors import ConfigError
 
 Kind = Literal["real", "simplex", "discrete"]
 Scope = Literal["example", "group", "sequence"]

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
+from unweave.base.errors import ShapeError, unknown_name
 from unweave.core.block import Block
-from unweave.core.errors import ShapeError, unknown_name
 
 
 class Codes(Mapping[str, np.ndarray]):

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-from unweave.core.errors import DataError
+from unweave.base.errors import DataError
 
 Values = Literal["binary", "unit", "levels", "real", "counts", "tokens"]
 

@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from unweave.core.errors import DataError, unknown_name
+from unweave.base.errors import DataError, unknown_name
 
 FactorKind = Literal["discrete", "continuous"]
 

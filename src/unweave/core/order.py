@@ -14,9 +14,9 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 
-from unweave.core.errors import DataError, unknown_name
+from unweave.base.errors import DataError, unknown_name
+from unweave.base.seeding import derive_seed
 from unweave.core.factors import Factors
-from unweave.core.seeding import derive_seed
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,9 @@ import pydantic
 import torch
 from torch import nn
 
-from unweave.core.config import Config
-from unweave.core.errors import ConfigError
-from unweave.core.schedule import Schedule, Weight, at_step
+from unweave.base.config import Config
+from unweave.base.errors import ConfigError
+from unweave.base.schedule import Schedule, Weight, at_step
 
 
 class Optimiser(Config):

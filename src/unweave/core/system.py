@@ -19,19 +19,19 @@ import pydantic
 import torch
 from torch import Tensor, nn
 
+from unweave.base.card import Card
+from unweave.base.config import Config
+from unweave.base.errors import TrainingError, UnweaveError, unknown_name
+from unweave.base.registry import Registry
+from unweave.base.seeding import derive_seed
 from unweave.core.batch import Batch
 from unweave.core.block import Block
 from unweave.core.capabilities import Capability, Decodes, Encodes, Samples, capabilities
-from unweave.core.card import Card
 from unweave.core.codes import Codes
-from unweave.core.config import Config
 from unweave.core.dataspec import DataSpec
 from unweave.core.distributions import centre, spread
-from unweave.core.errors import TrainingError, UnweaveError, unknown_name
 from unweave.core.order import Order, Permuted, Reads, Table
 from unweave.core.players import Optimiser, Player
-from unweave.core.registry import Registry
-from unweave.core.seeding import derive_seed
 from unweave.core.terms import Terms
 from unweave.core.trace import Given, GivenMapping, Site, Trace
 

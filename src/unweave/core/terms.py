@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping
 import torch
 from torch import Tensor
 
-from unweave.core.errors import ShapeError, TrainingError, unknown_name
-from unweave.core.schedule import Schedule, at_step
+from unweave.base.errors import ShapeError, TrainingError, unknown_name
+from unweave.base.schedule import Schedule, at_step
 
 
 class Terms(Mapping[str, Tensor]):

@@ -19,8 +19,8 @@ import torch
 from torch import Tensor
 from torch.distributions import Distribution
 
+from unweave.base.errors import ShapeError, UnweaveError, unknown_name
 from unweave.core.distributions import Concrete, centre
-from unweave.core.errors import ShapeError, UnweaveError, unknown_name
 
 
 class Provenance(enum.Enum):

@@ -42,7 +42,7 @@ def source(name_or_path: str | Path, **settings: Any) -> DataSource:
     A name wins over a path; write ./mnist for a folder that has the name of a data set. Settings may be text, as on the
     command line: size="32".
     """
-    from unweave.core.errors import DataError, UnknownNameError, unknown_name
+    from unweave.base.errors import DataError, UnknownNameError, unknown_name
     from unweave.data._dataset import DATA
 
     text = os.fspath(name_or_path)

@@ -12,8 +12,8 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
+from unweave.base.errors import DataError, unknown_name
 from unweave.core.dataspec import DataSpec, Values
-from unweave.core.errors import DataError, unknown_name
 from unweave.core.factors import FactorKind, Factors
 from unweave.data._check import Found, check_observations, check_values
 from unweave.data._dataset import DataSet

@@ -13,8 +13,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from unweave.core.errors import DataError
-from unweave.core.files import replacing
+from unweave.base.errors import DataError
+from unweave.base.files import replacing
 
 # Files whose checksum was found right, with size and time of change: each is read through once per process.
 _verified: set[tuple[Path, int, int, str]] = set()

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from unweave.base.errors import DataError
 from unweave.core.dataspec import Values
-from unweave.core.errors import DataError
 
 # Observations are looked at in pieces of 64 MB, so that a memory-mapped file is never all in memory.
 _CHUNK_BYTES = 1 << 26

@@ -9,12 +9,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from unweave.core.card import Card
-from unweave.core.config import Config
+from unweave.base.card import Card
+from unweave.base.config import Config
+from unweave.base.errors import DataError
+from unweave.base.registry import Registry
 from unweave.core.dataspec import DataSpec
-from unweave.core.errors import DataError
 from unweave.core.factors import Factors
-from unweave.core.registry import Registry
 from unweave.data._fitting import Fitted, middle
 
 Rows = Sequence[int] | np.ndarray

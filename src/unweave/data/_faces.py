@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from unweave.core.errors import DataError
+from unweave.base.errors import DataError
 from unweave.data._arrays import naming_damage
 from unweave.data._cache import cache_dir
 

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from unweave.base.errors import DataError, unknown_name
 from unweave.core.dataspec import DataSpec
-from unweave.core.errors import DataError, unknown_name
 from unweave.data._arrays import naming_damage
 from unweave.data._check import check_observations, first_outside
 from unweave.data._picture import check_takes_pictures, in_range, observed, opened, resized

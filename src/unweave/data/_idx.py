@@ -12,8 +12,8 @@ from typing import Literal
 
 import numpy as np
 
+from unweave.base.errors import DataError
 from unweave.core.dataspec import DataSpec
-from unweave.core.errors import DataError
 from unweave.core.factors import Factors
 from unweave.data._cache import fetch
 from unweave.data._dataset import DataSet

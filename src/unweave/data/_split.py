@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from pydantic import Field, field_validator, model_validator
 
-from unweave.core.config import Config
-from unweave.core.errors import DataError, unknown_name
+from unweave.base.config import Config
+from unweave.base.errors import DataError, unknown_name
 from unweave.core.factors import Factors
 from unweave.data._dataset import DataSet
 

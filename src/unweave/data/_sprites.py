@@ -11,7 +11,7 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from unweave.core.errors import DataError, unknown_name
+from unweave.base.errors import DataError, unknown_name
 
 Shape = Literal["square", "ellipse", "heart", "triangle"]
 SHAPES: tuple[Shape, ...] = get_args(Shape)

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from unweave.core.errors import DataError, MissingExtraError, unknown_name
+from unweave.base.errors import DataError, MissingExtraError, unknown_name
 from unweave.core.factors import FactorKind, Factors
 
 MOST_DISCRETE = 100

@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 import numpy as np
 from pydantic import Field, field_validator
 
-from unweave.core.card import Card
-from unweave.core.errors import DataError, unknown_name
+from unweave.base.card import Card
+from unweave.base.errors import DataError, unknown_name
 from unweave.core.factors import FactorKind, Factors
 from unweave.data._arrays import GivenValues, Layout, build, columns_of, naming_damage, rename
 from unweave.data._dataset import DataSet, DataSource

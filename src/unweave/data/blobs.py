@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar
 import numpy as np
 from pydantic import Field
 
-from unweave.core.card import Card
+from unweave.base.card import Card
 from unweave.core.dataspec import DataSpec
 from unweave.core.factors import FactorKind, Factors
 from unweave.data._dataset import DataSet, DataSource

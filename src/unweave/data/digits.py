@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from unweave.core.card import Card
+from unweave.base.card import Card
 from unweave.core.dataspec import DataSpec
 from unweave.core.factors import Factors
 from unweave.data._dataset import DataSet, DataSource

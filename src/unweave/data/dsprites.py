@@ -13,9 +13,9 @@ from typing import Annotated, Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field, model_validator
 
-from unweave.core.card import Card
+from unweave.base.card import Card
+from unweave.base.errors import ConfigError, DataError
 from unweave.core.dataspec import DataSpec
-from unweave.core.errors import ConfigError, DataError
 from unweave.core.factors import FactorKind, Factors
 from unweave.data._cache import atomic_write, cache_dir
 from unweave.data._dataset import DataSet, DataSource

@@ -11,9 +11,9 @@ from typing import IO, ClassVar
 import numpy as np
 from pydantic import field_validator
 
-from unweave.core.card import Card
+from unweave.base.card import Card
+from unweave.base.errors import DataError
 from unweave.core.dataspec import DataSpec
-from unweave.core.errors import DataError
 from unweave.core.factors import FactorKind, Factors
 from unweave.data._arrays import naming_damage, without_constant
 from unweave.data._cache import atomic_write, cache_dir, fetch

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Literal
 
-from unweave.core.card import Card
+from unweave.base.card import Card
 from unweave.data._dataset import DataSet, DataSource
 from unweave.data._fitting import Fitted, middle, with_margin
 from unweave.data._idx import SIDE, IdxFiles, IdxSplit, IdxValues

@@ -11,9 +11,9 @@ from typing import Annotated, Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field, field_validator
 
-from unweave.core.card import Card
+from unweave.base.card import Card
+from unweave.base.errors import DataError
 from unweave.core.dataspec import DataSpec
-from unweave.core.errors import DataError
 from unweave.core.factors import FactorKind, Factors
 from unweave.data._arrays import build
 from unweave.data._dataset import DataSet, DataSource

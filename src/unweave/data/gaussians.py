@@ -8,9 +8,9 @@ from typing import Annotated, ClassVar
 import numpy as np
 from pydantic import Field, model_validator
 
-from unweave.core.card import Card
+from unweave.base.card import Card
+from unweave.base.errors import ConfigError, DataError
 from unweave.core.dataspec import DataSpec
-from unweave.core.errors import ConfigError, DataError
 from unweave.core.factors import FactorKind, Factors
 from unweave.data._dataset import DataSet, DataSource
 

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from unweave.core.card import Card
+from unweave.base.card import Card
 from unweave.core.factors import FactorKind, Factors
 from unweave.data._dataset import DataSet, DataSource
 from unweave.data._fitting import Fitted, middle, with_margin

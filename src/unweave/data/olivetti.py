@@ -7,9 +7,9 @@ from typing import Any, ClassVar
 import numpy as np
 from pydantic import Field
 
-from unweave.core.card import Card
+from unweave.base.card import Card
+from unweave.base.errors import DataError
 from unweave.core.dataspec import DataSpec
-from unweave.core.errors import DataError
 from unweave.core.factors import Factors
 from unweave.data._dataset import DataSet, DataSource
 from unweave.data._faces import FacesFile, ReadFaces, area_average

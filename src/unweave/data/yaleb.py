@@ -9,11 +9,11 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field, field_validator
 
-from unweave.core.card import Card
+from unweave.base.card import Card
+from unweave.base.errors import DataError
+from unweave.base.files import replacing
 from unweave.core.dataspec import DataSpec
-from unweave.core.errors import DataError
 from unweave.core.factors import Factors
-from unweave.core.files import replacing
 from unweave.data._dataset import DataSet, DataSource
 from unweave.data._faces import FacesFile, ReadFaces, area_average, squared
 from unweave.data._fitting import Fitted, middle, with_bars

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from unweave.core.errors import UnweaveError
+from unweave.base.errors import UnweaveError
 
 AT_ONCE = 256
 """Most codes in a batch; a request with more is rendered alone."""

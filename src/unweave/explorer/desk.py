@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from starlette.requests import Request
 
-from unweave.core.errors import unknown_name
+from unweave.base.errors import unknown_name
 from unweave.explorer.decoder import BusyError, Decoder
 from unweave.explorer.opened import OpenedRun, _State
 

@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from unweave.core.config import Config
+from unweave.base.config import Config
+from unweave.base.errors import ConfigError
+from unweave.base.shell import command_line
 from unweave.core.dataspec import DataSpec
-from unweave.core.errors import ConfigError
-from unweave.core.shell import command_line
 from unweave.operations import OPERATIONS, Operation, Shown, save_gif, save_png
 from unweave.operations._pictures import as_pictures, clip_frames, grid_png_bytes
 

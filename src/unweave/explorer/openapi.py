@@ -9,8 +9,8 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
-from unweave.core.config import Config
-from unweave.core.errors import ConfigError
+from unweave.base.config import Config
+from unweave.base.errors import ConfigError
 from unweave.explorer import forms
 from unweave.operations import OPERATIONS
 

@@ -20,12 +20,12 @@ from typing import Any
 import numpy as np
 import torch
 
+from unweave.base.errors import DataError, RunError, UnknownNameError, UnweaveError
+from unweave.base.shell import quoted
 from unweave.core.batch import Batch
 from unweave.core.capabilities import Decodes, Encodes, Samples
 from unweave.core.codes import Codes
-from unweave.core.errors import DataError, RunError, UnknownNameError, UnweaveError
 from unweave.core.factors import Factors
-from unweave.core.shell import quoted
 from unweave.core.system import System
 from unweave.data import DataSet
 from unweave.operations import OPERATIONS, Inputs, Operation, Shown

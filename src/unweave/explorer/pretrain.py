@@ -21,7 +21,7 @@ import numpy as np
 from safetensors import safe_open
 from safetensors.torch import save_file
 
-from unweave.core.errors import unknown_name
+from unweave.base.errors import unknown_name
 from unweave.core.system import SYSTEMS
 from unweave.explorer import pretrained
 from unweave.runs import Run, train

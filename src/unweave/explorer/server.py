@@ -23,8 +23,8 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.routing import Route
 
-from unweave.core.config import Config
-from unweave.core.errors import ConfigError, DeviceError, RunError, UnknownNameError, UnweaveError, unknown_name
+from unweave.base.config import Config
+from unweave.base.errors import ConfigError, DeviceError, RunError, UnknownNameError, UnweaveError, unknown_name
 from unweave.explorer import forms, uploads
 from unweave.explorer.decoder import BusyError, SupersededError
 from unweave.explorer.desk import Desk

@@ -7,8 +7,8 @@ import warnings
 
 import numpy as np
 
+from unweave.base.errors import DataError
 from unweave.core.dataspec import DataSpec
-from unweave.core.errors import DataError
 from unweave.data import DataSource
 from unweave.data._picture import check_takes_pictures, observed
 

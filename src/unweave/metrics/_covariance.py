@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from unweave.core.card import Card
-from unweave.core.errors import MetricError
+from unweave.base.card import Card
+from unweave.base.errors import MetricError
 from unweave.metrics._inputs import check_codes
 from unweave.metrics._interval import weighted_bootstrap_interval
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from unweave.core.errors import MetricError
+from unweave.base.errors import MetricError
 
 BINS = 20
 # A value within rounding of the next bin's edge belongs to that bin; so rescaling a column does not move its rows.

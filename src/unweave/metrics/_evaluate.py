@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from unweave.core.errors import MetricError, unknown_name
+from unweave.base.errors import MetricError, unknown_name
 from unweave.core.factors import FactorKind, Factors
 from unweave.core.score import Score
 from unweave.metrics._inputs import check_codes, check_factors

@@ -16,8 +16,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from unweave.core.errors import MetricError
-from unweave.core.evidence import product_of_normals
+from unweave.base.errors import MetricError
+from unweave.base.normals import product_of_normals
 from unweave.metrics._inputs import check_codes
 
 TRAINING_GROUPS = 20_000

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from unweave.core.errors import MetricError
+from unweave.base.errors import MetricError
 from unweave.metrics._forest import grow, outputs
 
 Predictor = Callable[[np.ndarray, np.ndarray, bool, np.ndarray, int], tuple[np.ndarray, np.ndarray]]

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from unweave.base.errors import MetricError
 from unweave.core.codes import Codes
-from unweave.core.errors import MetricError
 from unweave.core.factors import FactorKind, Factors
 
 # Whole-numbered columns with at most this many values count as discrete unless the caller says otherwise.

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from unweave.core.errors import MetricError
+from unweave.base.errors import MetricError
 
 # Numbers of a block of weights, 16 MB of float32, and how many draws it has where there are few rows.
 MOST_WEIGHTS = 2**22

@@ -6,8 +6,8 @@ import functools
 from collections.abc import Callable
 from typing import Generic, Literal, ParamSpec
 
-from unweave.core.card import Card
-from unweave.core.registry import Registry
+from unweave.base.card import Card
+from unweave.base.registry import Registry
 from unweave.core.score import Score
 
 P = ParamSpec("P")

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from unweave.core.errors import MetricError
+from unweave.base.errors import MetricError
 from unweave.metrics._interval import generator, weighted_bootstrap_interval
 
 SHUFFLES = 20

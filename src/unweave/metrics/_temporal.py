@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from unweave.base.errors import MetricError
 from unweave.core.codes import Codes
-from unweave.core.errors import MetricError
 from unweave.metrics._inputs import check_codes
 from unweave.metrics._interval import generator
 

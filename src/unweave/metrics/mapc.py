@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from unweave.core.errors import MetricError
+from unweave.base.errors import MetricError
 from unweave.core.score import Score
 from unweave.metrics._covariance import card, covariance, interval_of, varying_codes
 from unweave.metrics._interval import generator

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from unweave.core.card import Card
-from unweave.core.errors import MetricError
+from unweave.base.card import Card
+from unweave.base.errors import MetricError
 from unweave.core.factors import FactorKind
 from unweave.core.score import Score
 from unweave.metrics._discretise import (

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from unweave.core.card import Card
+from unweave.base.card import Card
 from unweave.core.factors import FactorKind
 from unweave.core.score import Score
 from unweave.metrics._covariance import weighted_covariances

@@ -7,9 +7,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from unweave.core.card import Card
+from unweave.base.card import Card
+from unweave.base.errors import MetricError
 from unweave.core.codes import Codes
-from unweave.core.errors import MetricError
 from unweave.core.score import Score
 from unweave.metrics._inputs import check_codes
 from unweave.metrics._interval import bootstrap_interval, generator

@@ -9,10 +9,10 @@ import torch
 from torch import Tensor, nn
 from torch.distributions import Independent
 
-from unweave.core.config import Config
+from unweave.base.config import Config
+from unweave.base.errors import ConfigError, ShapeError
 from unweave.core.dataspec import DataSpec
 from unweave.core.distributions import Concrete, normal
-from unweave.core.errors import ConfigError, ShapeError
 from unweave.nets.convolution import ConvolutionalDecoder, ConvolutionalEncoder
 from unweave.nets.dense import Activation, DenseDecoder, DenseEncoder, Norm, over_rows
 from unweave.nets.products import Linear

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
-from unweave.core.errors import ConfigError
+from unweave.base.errors import ConfigError
 from unweave.nets.dense import Activation, Norm, activation_layer, layers, over_rows
 from unweave.nets.edges import Down, Up
 from unweave.nets.products import Layers

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from unweave.core.errors import ConfigError, ShapeError
+from unweave.base.errors import ConfigError, ShapeError
 from unweave.objectives.marginals import gather_rows
 
 

@@ -25,8 +25,8 @@ import torch
 from torch import Tensor
 from torch.distributions import Distribution, Independent, MultivariateNormal
 
+from unweave.base.errors import ConfigError, ShapeError, UnweaveError
 from unweave.core.distributions import count_elements, elementwise_log_prob
-from unweave.core.errors import ConfigError, ShapeError, UnweaveError
 from unweave.core.trace import Trace
 from unweave.objectives.marginals import Estimator, InferenceMarginal, Leaf
 

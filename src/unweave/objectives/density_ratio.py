@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import log_softmax
 
-from unweave.core.errors import ShapeError
+from unweave.base.errors import ShapeError
 
 
 def permute_dims(z: Tensor, generator: torch.Generator | None = None) -> Tensor:

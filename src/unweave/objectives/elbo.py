@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 from torch.distributions import Distribution, Independent, MultivariateNormal, Normal, kl_divergence
 
+from unweave.base.errors import ConfigError, ShapeError, UnweaveError
 from unweave.core.distributions import FewPassNormal, elementwise_kl, normal
-from unweave.core.errors import ConfigError, ShapeError, UnweaveError
 from unweave.core.trace import Provenance, Site, Trace
 
 Estimator = Literal["analytic", "sampled", "auto"]

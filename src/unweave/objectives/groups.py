@@ -18,8 +18,8 @@ import torch
 from torch import Tensor
 from torch.distributions import Categorical, Distribution, Independent, MixtureSameFamily, Normal
 
+from unweave.base.errors import ShapeError
 from unweave.core.distributions import Shape, normal
-from unweave.core.errors import ShapeError
 
 
 def group_sizes(group: Tensor) -> Tensor:

@@ -19,10 +19,10 @@ from torch.autograd.function import once_differentiable
 from torch.distributions import Bernoulli, Categorical, Distribution, Independent, constraints
 from torch.nn.functional import logsigmoid, softplus
 
-from unweave.core.config import Config
+from unweave.base.config import Config
+from unweave.base.errors import ConfigError, DataError, ShapeError
 from unweave.core.dataspec import DataSpec
 from unweave.core.distributions import FewPassNormal
-from unweave.core.errors import ConfigError, DataError, ShapeError
 
 Kind = Literal["bernoulli", "gaussian", "categorical", "discretised"]
 

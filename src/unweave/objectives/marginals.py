@@ -21,8 +21,8 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.distributions import Distribution, Independent, Normal
 
+from unweave.base.errors import ConfigError, ShapeError, UnknownNameError, UnweaveError, unknown_name
 from unweave.core.distributions import Concrete, count_elements, elementwise_log_prob
-from unweave.core.errors import ConfigError, ShapeError, UnknownNameError, UnweaveError, unknown_name
 from unweave.core.trace import Site, Trace
 
 Estimator = Literal["stratified", "weighted", "exact"]

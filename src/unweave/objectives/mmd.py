@@ -12,7 +12,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from unweave.core.errors import ConfigError, ShapeError
+from unweave.base.errors import ConfigError, ShapeError
 from unweave.objectives.marginals import gather_rows
 
 Kernel = Literal["rbf", "imq"]

@@ -17,7 +17,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from unweave.core.errors import ConfigError, ShapeError
+from unweave.base.errors import ConfigError, ShapeError
 from unweave.objectives.marginals import gather_rows
 
 

@@ -26,8 +26,8 @@ import torch
 from torch import Tensor
 from torch.distributions import Categorical, Independent
 
+from unweave.base.errors import ConfigError, UnweaveError
 from unweave.core.batch import Batch
-from unweave.core.errors import ConfigError, UnweaveError
 from unweave.core.trace import Given, Provenance, Site, Trace
 
 MOST_VALUES = 4096

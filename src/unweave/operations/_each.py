@@ -7,9 +7,9 @@ from pathlib import Path, PurePosixPath
 
 import numpy as np
 
+from unweave.base.errors import DataError
+from unweave.base.files import replacing
 from unweave.core.dataspec import DataSpec
-from unweave.core.errors import DataError
-from unweave.core.files import replacing
 from unweave.operations._pictures import FRAME_MS, to_uint8
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from unweave.base.normals import product_of_normals
 from unweave.core.codes import Codes
-from unweave.core.evidence import product_of_normals
 from unweave.operations._knobs import knobs
 from unweave.operations._operation import Inputs
 from unweave.operations._order import in_order

@@ -18,9 +18,9 @@ from typing import Annotated, Any
 import numpy as np
 import pydantic
 
+from unweave.base.errors import ConfigError, unknown_name
 from unweave.core.block import Block
 from unweave.core.codes import Codes
-from unweave.core.errors import ConfigError, unknown_name
 
 
 @dataclass(frozen=True)

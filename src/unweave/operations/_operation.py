@@ -14,11 +14,11 @@ from typing import Annotated, Any, Generic, Literal, TypeVar
 import numpy as np
 import pydantic
 
+from unweave.base.config import Config
+from unweave.base.errors import UnweaveError
+from unweave.base.registry import Registry
 from unweave.core.capabilities import Capability, capabilities
 from unweave.core.codes import Codes
-from unweave.core.config import Config
-from unweave.core.errors import UnweaveError
-from unweave.core.registry import Registry
 
 P = TypeVar("P", bound=Config)
 Seed = Annotated[int, pydantic.Field(ge=0, le=2**63 - 1)]

@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from unweave.base.errors import DataError
+from unweave.base.files import replacing
 from unweave.core.dataspec import DataSpec, Values
-from unweave.core.errors import DataError
-from unweave.core.files import replacing
 from unweave.operations._operation import Shown
 
 INK, FAINT, PAPER = (31, 35, 40), (110, 118, 129), (255, 255, 255)

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pydantic
 
+from unweave.base.config import Config
 from unweave.core.capabilities import Decodes, Encodes
-from unweave.core.config import Config
 from unweave.operations._evidence import accumulated, group_members, shared_names
 from unweave.operations._knobs import Names, find_columns, render_grid
 from unweave.operations._operation import Inputs, Shown, operation

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pydantic
 
+from unweave.base.config import Config
+from unweave.base.errors import ConfigError, UnweaveError
 from unweave.core.capabilities import Decodes, Encodes, Samples
-from unweave.core.config import Config
-from unweave.core.errors import ConfigError, UnweaveError
 from unweave.operations._knobs import Knob, find_knobs, render_grid
 from unweave.operations._operation import Inputs, Seed, Shown, operation
 

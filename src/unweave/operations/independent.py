@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pydantic
 
+from unweave.base.config import Config
+from unweave.base.errors import ConfigError, UnweaveError
 from unweave.core.capabilities import Decodes, Encodes
 from unweave.core.codes import Codes
-from unweave.core.config import Config
-from unweave.core.errors import ConfigError, UnweaveError
 from unweave.operations._knobs import Names, find_knobs, render_grid, time_axis
 from unweave.operations._operation import Inputs, Shown, operation
 

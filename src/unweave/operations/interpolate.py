@@ -8,10 +8,10 @@ from typing import Annotated, Any
 import numpy as np
 import pydantic
 
+from unweave.base.config import Config
+from unweave.base.errors import ConfigError
 from unweave.core.capabilities import Decodes, Encodes
 from unweave.core.codes import Codes
-from unweave.core.config import Config
-from unweave.core.errors import ConfigError
 from unweave.operations._knobs import Names, find_columns, knobs, render_grid
 from unweave.operations._operation import Inputs, Shown, operation
 

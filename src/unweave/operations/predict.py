@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pydantic
 
+from unweave.base.config import Config
+from unweave.base.errors import ConfigError, ShapeError
 from unweave.core.capabilities import Predicts
-from unweave.core.config import Config
-from unweave.core.errors import ConfigError, ShapeError
 from unweave.operations._operation import Inputs, Shown, operation
 
 

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pydantic
 
+from unweave.base.config import Config
 from unweave.core.capabilities import Decodes, Samples
-from unweave.core.config import Config
 from unweave.operations._knobs import Names, find_knobs, render_grid
 from unweave.operations._operation import Inputs, Seed, Shown, operation
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from unweave.base.config import Config
 from unweave.core.capabilities import Decodes, Encodes
 from unweave.core.codes import Codes
-from unweave.core.config import Config
 from unweave.operations._knobs import Names, find_columns, knobs, render_grid
 from unweave.operations._operation import Inputs, Shown, operation
 from unweave.operations._order import in_order

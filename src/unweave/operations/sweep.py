@@ -7,9 +7,9 @@ from typing import Any, Literal
 import numpy as np
 import pydantic
 
+from unweave.base.config import Config
+from unweave.base.errors import ConfigError
 from unweave.core.capabilities import Decodes, Encodes
-from unweave.core.config import Config
-from unweave.core.errors import ConfigError
 from unweave.operations._knobs import Knob, Names, find_knobs, knobs, render_grid
 from unweave.operations._operation import Inputs, Shown, operation
 from unweave.operations._order import in_order

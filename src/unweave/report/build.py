@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from unweave.base.errors import UnweaveError
+from unweave.base.files import write_text
+from unweave.base.shell import quoted
 from unweave.core.codes import Codes
 from unweave.core.dataspec import DataSpec
-from unweave.core.errors import UnweaveError
-from unweave.core.files import write_text
 from unweave.core.score import Score
-from unweave.core.shell import quoted
 from unweave.operations import OPERATIONS, Shown
 from unweave.operations._knobs import knobs
 from unweave.operations._pictures import (

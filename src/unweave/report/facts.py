@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from unweave.base.errors import MetricError
+from unweave.base.shell import command_line
 from unweave.core.codes import Codes
-from unweave.core.errors import MetricError
 from unweave.core.factors import Factors
 from unweave.core.score import Score
-from unweave.core.shell import command_line
 from unweave.operations._knobs import knobs
 from unweave.operations._order import information as quick_information
 

@@ -9,8 +9,8 @@ from functools import cached_property
 import numpy as np
 import torch
 
+from unweave.base.errors import DataError
 from unweave.core.batch import Batch
-from unweave.core.errors import DataError
 from unweave.core.order import Order, Reads, group_numbers
 from unweave.core.trace import Given
 from unweave.data import DataSet

@@ -17,9 +17,9 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from unweave.core.errors import RunError, TrainingError
-from unweave.core.files import replacing
-from unweave.core.shell import quoted
+from unweave.base.errors import RunError, TrainingError
+from unweave.base.files import replacing
+from unweave.base.shell import quoted
 from unweave.core.system import System
 from unweave.runs.log import Tally
 

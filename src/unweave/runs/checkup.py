@@ -18,15 +18,15 @@ import pydantic
 import torch
 from torch import Tensor
 
+from unweave.base.config import Config
+from unweave.base.errors import RunError, UnweaveError
+from unweave.base.files import write_json
+from unweave.base.schedule import Schedule
 from unweave.core.batch import Batch
 from unweave.core.block import Block
 from unweave.core.capabilities import Decodes, Encodes
 from unweave.core.codes import Codes
-from unweave.core.config import Config
 from unweave.core.distributions import elementwise_kl
-from unweave.core.errors import RunError, UnweaveError
-from unweave.core.files import write_json
-from unweave.core.schedule import Schedule
 from unweave.core.system import System, SystemConfig
 from unweave.core.trace import Trace
 from unweave.operations._order import information

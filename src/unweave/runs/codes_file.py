@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from unweave.base.errors import RunError, nearest
+from unweave.base.files import replacing, write_text
 from unweave.core.block import Block
 from unweave.core.codes import Codes
-from unweave.core.errors import RunError, nearest
-from unweave.core.files import replacing, write_text
 
 NAME = "file"
 """The column of a .csv with the names of rows."""

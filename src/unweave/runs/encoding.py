@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from unweave.base.errors import DataError, ShapeError
 from unweave.core.batch import Batch
 from unweave.core.codes import Codes
-from unweave.core.errors import DataError, ShapeError
 from unweave.core.system import System
 
 ENCODING_BATCH = 256

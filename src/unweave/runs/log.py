@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from unweave.core.errors import RunError
-from unweave.core.files import write_text
-from unweave.core.shell import quoted
+from unweave.base.errors import RunError
+from unweave.base.files import write_text
+from unweave.base.shell import quoted
 
 if TYPE_CHECKING:
     from torch import Tensor

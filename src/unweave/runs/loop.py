@@ -9,8 +9,8 @@ from contextlib import nullcontext
 import torch
 from torch import Tensor
 
-from unweave.core.seeding import derive_seed
-from unweave.core.shell import quoted
+from unweave.base.seeding import derive_seed
+from unweave.base.shell import quoted
 from unweave.core.system import System
 from unweave.runs.arithmetic import fast_arithmetic
 from unweave.runs.batches import Batches

@@ -13,8 +13,8 @@ from typing import Any
 
 import pydantic
 
-from unweave.core.config import Config
-from unweave.core.errors import RunError, UnweaveError
+from unweave.base.config import Config
+from unweave.base.errors import RunError, UnweaveError
 
 # Raised by one whenever an older library could no longer read a run of this one.
 FORMAT = 1

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from unweave.base.errors import MetricError
 from unweave.core.capabilities import Decodes, Encodes
-from unweave.core.errors import MetricError
 from unweave.core.factors import Factors
 from unweave.core.score import Score
 

@@ -13,12 +13,12 @@ import numpy as np
 import torch
 from torch import nn
 
+from unweave.base.errors import DataError, RunError, unknown_name
+from unweave.base.files import write_json, write_text
 from unweave.core.batch import Batch
 from unweave.core.capabilities import Decodes, Encodes
 from unweave.core.codes import Codes
 from unweave.core.dataspec import DataSpec
-from unweave.core.errors import DataError, RunError, unknown_name
-from unweave.core.files import write_json, write_text
 from unweave.core.order import group_numbers
 from unweave.core.score import Score
 from unweave.core.system import SYSTEMS, System

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from unweave.core.errors import DataError, RunError
+from unweave.base.errors import DataError, RunError
+from unweave.base.files import replacing
 from unweave.core.factors import Factors
-from unweave.core.files import replacing
 from unweave.data import DataSet, from_arrays
 from unweave.runs.manifest import Manifest
 

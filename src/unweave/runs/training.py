@@ -14,12 +14,12 @@ import numpy as np
 import torch
 from torch import nn
 
-from unweave.core.config import parse_assignments
-from unweave.core.errors import DataError, DeviceError, RunError, UnweaveError, unknown_name
-from unweave.core.files import write_json
+from unweave.base.config import parse_assignments
+from unweave.base.errors import DataError, DeviceError, RunError, UnweaveError, unknown_name
+from unweave.base.files import write_json
+from unweave.base.seeding import derive_seed
+from unweave.base.shell import quoted
 from unweave.core.order import Table
-from unweave.core.seeding import derive_seed
-from unweave.core.shell import quoted
 from unweave.core.system import SYSTEMS, System
 from unweave.data import DataSet, DataSource, Split, source
 from unweave.data._check import check_observations, check_values

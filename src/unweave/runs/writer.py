@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 
-from unweave.core.errors import RunError
+from unweave.base.errors import RunError
 
 LOCK = "writer.lock"
 # fmt: off

@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
-from unweave.core.errors import UnweaveError
+from unweave.base.errors import UnweaveError
 from unweave.core.system import SYSTEMS
 from unweave.data import Split, source
 from unweave.runs.checkpoint import checkpoint_step

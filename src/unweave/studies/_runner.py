@@ -13,8 +13,8 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from unweave.core.errors import unknown_name
-from unweave.core.files import replacing, write_json, write_text
+from unweave.base.errors import unknown_name
+from unweave.base.files import replacing, write_json, write_text
 from unweave.runs.manifest import commit, environment
 from unweave.studies._complete import complete_all, threads_each
 from unweave.studies._study import STUDIES, PlannedRun, Study

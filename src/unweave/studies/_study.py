@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from unweave.core.registry import Registry
+from unweave.base.registry import Registry
 
 
 @dataclass(frozen=True)

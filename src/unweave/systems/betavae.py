@@ -14,12 +14,12 @@ from typing import Any, ClassVar, Literal
 
 from torch import nn
 
+from unweave.base.card import Card
+from unweave.base.schedule import Weight
 from unweave.core.batch import Batch
 from unweave.core.block import Block
 from unweave.core.capabilities import Decodes, Encodes, Samples
-from unweave.core.card import Card
 from unweave.core.dataspec import DataSpec
-from unweave.core.schedule import Weight
 from unweave.core.system import System
 from unweave.core.terms import Terms
 from unweave.core.trace import Trace

@@ -19,15 +19,15 @@ import pydantic
 import torch
 from torch import Tensor, nn
 
+from unweave.base.card import Card
+from unweave.base.config import Config
+from unweave.base.errors import DataError
+from unweave.base.schedule import Weight
 from unweave.core.batch import Batch
 from unweave.core.block import Block
 from unweave.core.capabilities import Decodes, Encodes, Samples
-from unweave.core.card import Card
-from unweave.core.config import Config
 from unweave.core.dataspec import DataSpec
-from unweave.core.errors import DataError
 from unweave.core.players import Optimiser, Player
-from unweave.core.schedule import Weight
 from unweave.core.system import System
 from unweave.core.terms import Terms
 from unweave.core.trace import Trace

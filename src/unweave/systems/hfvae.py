@@ -27,14 +27,14 @@ import torch
 from torch import Tensor, nn
 from torch.distributions import Distribution
 
+from unweave.base.card import Card
+from unweave.base.errors import ConfigError, nearest
+from unweave.base.schedule import Schedule, Weight, at_step
 from unweave.core.batch import Batch
 from unweave.core.block import Block
 from unweave.core.capabilities import Decodes, Encodes, Samples
-from unweave.core.card import Card
 from unweave.core.dataspec import DataSpec
 from unweave.core.distributions import Concrete, normal, standard_normal
-from unweave.core.errors import ConfigError, nearest
-from unweave.core.schedule import Schedule, Weight, at_step
 from unweave.core.system import System, SystemConfig
 from unweave.core.terms import Terms
 from unweave.core.trace import Trace

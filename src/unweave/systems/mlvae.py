@@ -22,10 +22,10 @@ import torch
 from torch import Tensor, nn
 from torch.distributions import Distribution
 
+from unweave.base.card import Card
 from unweave.core.batch import Batch
 from unweave.core.block import Block
 from unweave.core.capabilities import Decodes, Encodes, Samples
-from unweave.core.card import Card
 from unweave.core.dataspec import DataSpec
 from unweave.core.distributions import normal, standard_normal
 from unweave.core.order import Grouped, Order, Reads, Table, grouping_factor

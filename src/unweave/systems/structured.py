@@ -19,13 +19,13 @@ import pydantic
 import torch
 from torch import Tensor, nn
 
+from unweave.base.card import Card
+from unweave.base.errors import ConfigError, DataError, unknown_name
 from unweave.core.batch import Batch
 from unweave.core.block import Block
 from unweave.core.capabilities import Decodes, Encodes, Samples
-from unweave.core.card import Card
 from unweave.core.dataspec import DataSpec
 from unweave.core.distributions import standard_normal
-from unweave.core.errors import ConfigError, DataError, unknown_name
 from unweave.core.trace import Trace
 from unweave.nets.build import (
     GaussianHead,

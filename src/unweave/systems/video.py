@@ -26,15 +26,15 @@ from torch import Tensor, nn
 from torch.distributions import Independent
 from torch.nn.functional import leaky_relu, selu
 
+from unweave.base.card import Card
+from unweave.base.errors import ConfigError, ShapeError
+from unweave.base.schedule import Weight
 from unweave.core.batch import Batch
 from unweave.core.block import Block
 from unweave.core.capabilities import Decodes, Encodes, Predicts, Samples
-from unweave.core.card import Card
 from unweave.core.codes import Codes
 from unweave.core.dataspec import DataSpec
 from unweave.core.distributions import normal
-from unweave.core.errors import ConfigError, ShapeError
-from unweave.core.schedule import Weight
 from unweave.core.system import System, SystemConfig
 from unweave.core.terms import Terms
 from unweave.core.trace import Trace

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from unweave.core.errors import RunError
+from unweave.base.errors import RunError
 
 
 def pretrained_runs() -> list[Path]:

@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from unweave.core.errors import UnweaveError
-from unweave.core.files import write_json
+from unweave.base.errors import UnweaveError
+from unweave.base.files import write_json
 from unweave.studies.reproductions import _table
 from unweave.studies.reproductions._reproduction import REPRODUCTIONS, SCALES, Claim, Reproduction
 

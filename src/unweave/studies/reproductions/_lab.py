@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from unweave.core.errors import DataError, UnweaveError, unknown_name
-from unweave.core.files import write_text
+from unweave.base.errors import DataError, UnweaveError, unknown_name
+from unweave.base.files import write_text
 from unweave.studies._study import PlannedRun
 from unweave.studies.reproductions._digest import code_digest
 

@@ -94,7 +94,7 @@ def corrected(lab: Lab, seed: int) -> float:
 
 def variance_shrinks(lab: Lab, seed: int) -> float:
     """Largest relative difference of the variance of k equal posteriors' product from 1/k of one's, k = 1 .. 100."""
-    from unweave.core.evidence import product_of_normals
+    from unweave.base.normals import product_of_normals
 
     spread = np.array([1e-3, 0.1, 1.0, 30.0])
     worst = 0.0

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from unweave.core.registry import Registry
+from unweave.base.registry import Registry
 from unweave.studies._study import PlannedRun as PlannedRun
 from unweave.studies.reproductions._lab import Lab as Lab
 

@@ -14,8 +14,8 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from unweave.core.errors import DataError, UnweaveError, unknown_name
-from unweave.core.files import replacing, write_text
+from unweave.base.errors import DataError, UnweaveError, unknown_name
+from unweave.base.files import replacing, write_text
 from unweave.runs.manifest import commit, environment, usable_cores
 from unweave.runs.progress import bar
 from unweave.studies._complete import complete_all, is_finished, threads_each

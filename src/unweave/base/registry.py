@@ -11,7 +11,7 @@ import pkgutil
 from collections.abc import Callable, Iterator
 from typing import Any, Generic, TypeVar
 
-from unweave.core.errors import UnweaveError, unknown_name
+from unweave.base.errors import UnweaveError, unknown_name
 
 T = TypeVar("T")
 

@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
 import pydantic
 
-from unweave.core.errors import ConfigError, UnknownNameError, nearest, unknown_name
+from unweave.base.errors import ConfigError, UnknownNameError, nearest, unknown_name
 
 C = TypeVar("C", bound="Config")
 

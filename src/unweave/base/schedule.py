@@ -8,8 +8,8 @@ from typing import Annotated, Any, Literal
 
 import pydantic
 
-from unweave.core.config import Config
-from unweave.core.errors import ConfigError
+from unweave.base.config import Config
+from unweave.base.errors import ConfigError
 
 
 class Schedule(Config):

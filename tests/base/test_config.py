@@ -5,9 +5,9 @@ from typing import Literal
 import pydantic
 import pytest
 
-from unweave.core.config import Config, parse_assignments
-from unweave.core.errors import ConfigError, UnknownNameError
-from unweave.core.schedule import Schedule, Weight
+from unweave.base.config import Config, parse_assignments
+from unweave.base.errors import ConfigError, UnknownNameError
+from unweave.base.schedule import Schedule, Weight
 
 
 class Inner(Config):

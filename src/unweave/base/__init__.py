@@ -1,0 +1,1 @@
+"""What any library needs: settings, schedules, errors, registries, files, seeds. Nothing here knows what a code is."""
