@@ -29,8 +29,8 @@ import numpy as np
 from _processes import machine, usable_cores
 from _report import Table, save, show, table
 
+from unweave.models.presets import BURGESS
 from unweave.runs import train
-from unweave.systems._burgess import BURGESS
 
 # A canvas has one pixel until a picture is painted on it. The page's own clock begins when it is asked for.
 PAINTED = """() => new Promise((done) => {

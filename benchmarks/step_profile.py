@@ -24,8 +24,8 @@ from torch.profiler import ProfilerActivity, profile
 from unweave.core.batch import Batch
 from unweave.core.dataspec import DataSpec
 from unweave.core.system import SYSTEMS
+from unweave.models.presets import BURGESS
 from unweave.runs.arithmetic import fast_arithmetic
-from unweave.systems._burgess import BURGESS
 
 sys.path.insert(0, str(Path(__file__).parent / "peers"))
 from common import BETA, LR, Task, decoder, encoder

@@ -132,6 +132,21 @@ def _dry_run(module: nn.Module, role: str, shape: tuple[int, ...]) -> tuple[int,
     return tuple(output.shape)
 
 
+def own_or_built_encoder(own: nn.Module | None, nets: Nets, spec: DataSpec) -> tuple[nn.Module, int]:
+    """The user's own encoder, or the one that the settings describe, and its number of features F."""
+    encoder = build_encoder(nets, spec) if own is None else OverRows(own, len(spec.shape))
+    return encoder, check_encoder(encoder, spec)
+
+
+def own_or_built_decoder(
+    own: nn.Module | None, nets: Nets, spec: DataSpec, inputs: int, parameters: int = 1
+) -> nn.Module:
+    """The user's own decoder, or the one that the settings describe."""
+    decoder = build_decoder(nets, spec, inputs, parameters) if own is None else OverRows(own, 1)
+    check_decoder(decoder, spec, inputs, parameters)
+    return decoder
+
+
 class OverRows(nn.Module):
     """A custom module that knows one batch axis, run on any leading axes such as (S, B).
 

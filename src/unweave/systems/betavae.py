@@ -12,23 +12,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
-from torch import nn
-
 from unweave.base.card import Card
 from unweave.base.schedule import Weight
 from unweave.core.batch import Batch
-from unweave.core.block import Block
-from unweave.core.capabilities import Decodes, Encodes, Samples
-from unweave.core.dataspec import DataSpec
-from unweave.core.system import System
 from unweave.core.terms import Terms
-from unweave.core.trace import Trace
+from unweave.models.one_block import OneBlock, OneBlockConfig
+from unweave.models.presets import BURGESS, QUICK
 from unweave.objectives.elbo import kl, reconstruction
-from unweave.systems._burgess import BURGESS
-from unweave.systems._networks import QUICK, GaussianNetworks, NetworkConfig
 
 
-class BetaVAEConfig(NetworkConfig):
+class BetaVAEConfig(OneBlockConfig):
     """Settings of the beta-VAE."""
 
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
@@ -43,7 +36,7 @@ class BetaVAEConfig(NetworkConfig):
     """How the KL is computed: in closed form, or from the sample that is decoded."""
 
 
-class BetaVAE(System, Encodes, Decodes, Samples):
+class BetaVAE(OneBlock):
     """beta-VAE: a VAE that pays more for every nat of its code."""
 
     card = Card(
@@ -61,27 +54,6 @@ class BetaVAE(System, Encodes, Decodes, Samples):
     )
     config_class = BetaVAEConfig
     config: BetaVAEConfig
-
-    def __init__(
-        self,
-        config: BetaVAEConfig,
-        spec: DataSpec,
-        encoder: nn.Module | None = None,
-        decoder: nn.Module | None = None,
-    ):
-        super().__init__(config, spec)
-        self.networks = GaussianNetworks(config, spec, encoder, decoder)
-
-    @property
-    def blocks(self) -> tuple[Block, ...]:
-        return (self.networks.block,)
-
-    def infer(self, q: Trace, batch: Batch) -> None:
-        q.sample("z", self.networks.posterior(batch.observations))
-
-    def generate(self, p: Trace, context: Batch) -> None:
-        z = p.sample("z", self.networks.prior())
-        p.sample("x", self.networks.observation(z))
 
     def objective(self, player: str, batch: Batch, step: int) -> Terms:
         """reconstruction + beta kl."""

@@ -13,24 +13,18 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
 import torch
-from torch import nn
 
 from unweave.base.card import Card
 from unweave.base.schedule import Weight, at_step, parse_schedule
 from unweave.core.batch import Batch
-from unweave.core.block import Block
-from unweave.core.capabilities import Decodes, Encodes, Samples
-from unweave.core.dataspec import DataSpec
-from unweave.core.system import System
 from unweave.core.terms import Terms
-from unweave.core.trace import Trace
+from unweave.models.one_block import OneBlock, OneBlockConfig
+from unweave.models.presets import BURGESS, QUICK
 from unweave.objectives.capacity import capacity_gap
 from unweave.objectives.elbo import kl, reconstruction
-from unweave.systems._burgess import BURGESS
-from unweave.systems._networks import QUICK, GaussianNetworks, NetworkConfig
 
 
-class CapacityConfig(NetworkConfig):
+class CapacityConfig(OneBlockConfig):
     """Settings of the VAE with controlled capacity."""
 
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
@@ -53,7 +47,7 @@ class CapacityConfig(NetworkConfig):
     """How the KL is computed: in closed form, or from the sample that is decoded."""
 
 
-class CapacityVAE(System, Encodes, Decodes, Samples):
+class CapacityVAE(OneBlock):
     """A VAE whose KL is held at a target that grows during training."""
 
     card = Card(
@@ -71,27 +65,6 @@ class CapacityVAE(System, Encodes, Decodes, Samples):
     )
     config_class = CapacityConfig
     config: CapacityConfig
-
-    def __init__(
-        self,
-        config: CapacityConfig,
-        spec: DataSpec,
-        encoder: nn.Module | None = None,
-        decoder: nn.Module | None = None,
-    ):
-        super().__init__(config, spec)
-        self.networks = GaussianNetworks(config, spec, encoder, decoder)
-
-    @property
-    def blocks(self) -> tuple[Block, ...]:
-        return (self.networks.block,)
-
-    def infer(self, q: Trace, batch: Batch) -> None:
-        q.sample("z", self.networks.posterior(batch.observations))
-
-    def generate(self, p: Trace, context: Batch) -> None:
-        z = p.sample("z", self.networks.prior())
-        p.sample("x", self.networks.observation(z))
 
     def objective(self, player: str, batch: Batch, step: int) -> Terms:
         """reconstruction + gamma capacity_gap; the gap is of the batch's mean KL."""

@@ -23,19 +23,15 @@ from torch import nn
 from unweave.base.card import Card
 from unweave.base.schedule import Weight
 from unweave.core.batch import Batch
-from unweave.core.block import Block
-from unweave.core.capabilities import Decodes, Encodes, Samples
 from unweave.core.dataspec import DataSpec
-from unweave.core.system import System
 from unweave.core.terms import Terms
-from unweave.core.trace import Trace
+from unweave.models.one_block import OneBlock, OneBlockConfig
+from unweave.models.presets import BURGESS, QUICK
 from unweave.objectives.elbo import kl, reconstruction
 from unweave.objectives.moments import RunningCovariance, dip_penalty
-from unweave.systems._burgess import BURGESS
-from unweave.systems._networks import QUICK, GaussianNetworks, NetworkConfig
 
 
-class DIPVAEConfig(NetworkConfig):
+class DIPVAEConfig(OneBlockConfig):
     """Settings of the DIP-VAE."""
 
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
@@ -64,7 +60,7 @@ class DIPVAEConfig(NetworkConfig):
     """How the KL is computed: in closed form, or from the sample that is decoded."""
 
 
-class DIPVAE(System, Encodes, Decodes, Samples):
+class DIPVAE(OneBlock):
     """DIP-VAE: a VAE whose codes are decorrelated over the data."""
 
     card = Card(
@@ -89,20 +85,8 @@ class DIPVAE(System, Encodes, Decodes, Samples):
         encoder: nn.Module | None = None,
         decoder: nn.Module | None = None,
     ):
-        super().__init__(config, spec)
-        self.networks = GaussianNetworks(config, spec, encoder, decoder)
+        super().__init__(config, spec, encoder, decoder)
         self.covariance = RunningCovariance(config.latent, config.momentum)
-
-    @property
-    def blocks(self) -> tuple[Block, ...]:
-        return (self.networks.block,)
-
-    def infer(self, q: Trace, batch: Batch) -> None:
-        q.sample("z", self.networks.posterior(batch.observations))
-
-    def generate(self, p: Trace, context: Batch) -> None:
-        z = p.sample("z", self.networks.prior())
-        p.sample("x", self.networks.observation(z))
 
     def objective(self, player: str, batch: Batch, step: int) -> Terms:
         """reconstruction + kl + lambda_od off_diagonal + lambda_d diagonal; in training it moves the covariance on."""

@@ -24,18 +24,14 @@ from unweave.base.config import Config
 from unweave.base.errors import DataError
 from unweave.base.schedule import Weight
 from unweave.core.batch import Batch
-from unweave.core.block import Block
-from unweave.core.capabilities import Decodes, Encodes, Samples
 from unweave.core.dataspec import DataSpec
 from unweave.core.players import Optimiser, Player
-from unweave.core.system import System
 from unweave.core.terms import Terms
-from unweave.core.trace import Trace
+from unweave.models.one_block import OneBlock, OneBlockConfig
+from unweave.models.presets import BURGESS, QUICK
 from unweave.nets.critics import Discriminator
 from unweave.objectives.density_ratio import density_ratio_tc, discriminator_cost, permute_dims
 from unweave.objectives.elbo import kl, reconstruction
-from unweave.systems._burgess import BURGESS
-from unweave.systems._networks import QUICK, GaussianNetworks, NetworkConfig
 
 
 class DiscriminatorConfig(Config):
@@ -61,7 +57,7 @@ _PAPER = {
 }
 
 
-class FactorVAEConfig(NetworkConfig):
+class FactorVAEConfig(OneBlockConfig):
     """Settings of the FactorVAE."""
 
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
@@ -79,7 +75,7 @@ class FactorVAEConfig(NetworkConfig):
     """How the KL is computed: in closed form, or from the sample that is decoded."""
 
 
-class FactorVAE(System, Encodes, Decodes, Samples):
+class FactorVAE(OneBlock):
     """FactorVAE: a VAE against a discriminator that looks for dependence between the dimensions of its codes."""
 
     card = Card(
@@ -104,14 +100,9 @@ class FactorVAE(System, Encodes, Decodes, Samples):
         encoder: nn.Module | None = None,
         decoder: nn.Module | None = None,
     ):
-        super().__init__(config, spec)
-        self.networks = GaussianNetworks(config, spec, encoder, decoder)
+        super().__init__(config, spec, encoder, decoder)
         self.discriminator = Discriminator(config.latent, config.discriminator.layers, config.discriminator.width)
         self._drawn: tuple[Batch, Tensor, Tensor] | None = None  # a step's codes, from the VAE's turn
-
-    @property
-    def blocks(self) -> tuple[Block, ...]:
-        return (self.networks.block,)
 
     def players(self) -> tuple[Player, ...]:
         settings = self.config.discriminator
@@ -119,13 +110,6 @@ class FactorVAE(System, Encodes, Decodes, Samples):
             Player("vae", (self.networks,), self.config.training.optimiser, every=settings.updates),
             Player("discriminator", (self.discriminator,), settings.optimiser),
         )
-
-    def infer(self, q: Trace, batch: Batch) -> None:
-        q.sample("z", self.networks.posterior(batch.observations))
-
-    def generate(self, p: Trace, context: Batch) -> None:
-        z = p.sample("z", self.networks.prior())
-        p.sample("x", self.networks.observation(z))
 
     def objective(self, player: str, batch: Batch, step: int) -> Terms:
         """vae: reconstruction + kl + gamma total_correlation; discriminator: discrimination."""

@@ -38,23 +38,19 @@ from unweave.core.distributions import Concrete, normal, standard_normal
 from unweave.core.system import System, SystemConfig
 from unweave.core.terms import Terms
 from unweave.core.trace import Trace
+from unweave.models.presets import BURGESS, QUICK
 from unweave.nets.build import (
     ConcreteHead,
     GaussianHead,
     Nets,
-    OverRows,
-    build_decoder,
-    build_encoder,
-    check_decoder,
-    check_encoder,
+    own_or_built_decoder,
+    own_or_built_encoder,
 )
 from unweave.objectives.decomposition import FactorisedPrior, GaussianPrior, Node, Prior, decompose
 from unweave.objectives.elbo import reconstruction
 from unweave.objectives.likelihood import Likelihood
 from unweave.objectives.marginals import Leaf, anchor_information
 from unweave.objectives.memory import PosteriorMemory
-from unweave.systems._burgess import BURGESS
-from unweave.systems._networks import QUICK
 
 
 @dataclass(frozen=True)
@@ -243,17 +239,12 @@ class HFVAE(System, Encodes, Decodes, Samples):
         super().__init__(config, spec)
         self.plans = config.plans
         inputs = sum(plan.size for plan in self.plans)
-        self.encoder = build_encoder(config.nets, spec) if encoder is None else OverRows(encoder, len(spec.shape))
-        features = check_encoder(self.encoder, spec)
+        self.encoder, features = own_or_built_encoder(encoder, config.nets, spec)
         heads = {"normal": GaussianHead, "concrete": ConcreteHead}
         self.heads = nn.ModuleDict({plan.name: heads[plan.kind](features, plan.size) for plan in self.plans})
         self.likelihood = config.likelihood.build(spec)
         parameters = self.likelihood.parameters_per_value
-        if decoder is None:
-            self.decoder = build_decoder(config.nets, spec, inputs, parameters)
-        else:
-            self.decoder = OverRows(decoder, 1)
-        check_decoder(self.decoder, spec, inputs, parameters)
+        self.decoder = own_or_built_decoder(decoder, config.nets, spec, inputs, parameters)
         self.tree = Node("root", tuple(plan.part() for plan in self.plans))
         self.memory: PosteriorMemory | None = None
         if config.memory:

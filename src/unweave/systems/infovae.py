@@ -18,25 +18,21 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
 import pydantic
-from torch import Tensor, nn
+from torch import Tensor
 
 from unweave.base.card import Card
 from unweave.base.schedule import Weight, at_step
 from unweave.core.batch import Batch
-from unweave.core.block import Block
-from unweave.core.capabilities import Decodes, Encodes, Samples
-from unweave.core.dataspec import DataSpec
-from unweave.core.system import System
 from unweave.core.terms import Terms
 from unweave.core.trace import Trace
+from unweave.models.one_block import OneBlock, OneBlockConfig
+from unweave.models.presets import BURGESS, QUICK
 from unweave.objectives.elbo import kl, reconstruction
 from unweave.objectives.marginals import InferenceMarginal
 from unweave.objectives.mmd import mmd
-from unweave.systems._burgess import BURGESS
-from unweave.systems._networks import QUICK, GaussianNetworks, NetworkConfig
 
 
-class InfoVAEConfig(NetworkConfig):
+class InfoVAEConfig(OneBlockConfig):
     """Settings of the InfoVAE."""
 
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
@@ -68,7 +64,7 @@ class InfoVAEConfig(NetworkConfig):
     """How q(z) is estimated from a batch when the divergence is `kl`."""
 
 
-class InfoVAE(System, Encodes, Decodes, Samples):
+class InfoVAE(OneBlock):
     """InfoVAE: match the codes to the prior over the data and leave each code its information."""
 
     card = Card(
@@ -85,27 +81,6 @@ class InfoVAE(System, Encodes, Decodes, Samples):
     )
     config_class = InfoVAEConfig
     config: InfoVAEConfig
-
-    def __init__(
-        self,
-        config: InfoVAEConfig,
-        spec: DataSpec,
-        encoder: nn.Module | None = None,
-        decoder: nn.Module | None = None,
-    ):
-        super().__init__(config, spec)
-        self.networks = GaussianNetworks(config, spec, encoder, decoder)
-
-    @property
-    def blocks(self) -> tuple[Block, ...]:
-        return (self.networks.block,)
-
-    def infer(self, q: Trace, batch: Batch) -> None:
-        q.sample("z", self.networks.posterior(batch.observations))
-
-    def generate(self, p: Trace, context: Batch) -> None:
-        z = p.sample("z", self.networks.prior())
-        p.sample("x", self.networks.observation(z))
 
     def objective(self, player: str, batch: Batch, step: int) -> Terms:
         """reconstruction + (1 - alpha) kl + (alpha + lambda - 1) divergence."""

@@ -35,11 +35,8 @@ from unweave.core.trace import Trace
 from unweave.nets.build import (
     GaussianHead,
     Nets,
-    OverRows,
-    build_decoder,
-    build_encoder,
-    check_decoder,
-    check_encoder,
+    own_or_built_decoder,
+    own_or_built_encoder,
 )
 from unweave.objectives.elbo import kl, reconstruction
 from unweave.objectives.groups import GroupMixture, Shared, group_sizes, group_weights, product_of_normals
@@ -127,17 +124,12 @@ class MLVAE(System, Encodes, Decodes, Samples):
     ):
         super().__init__(config, spec)
         inputs = config.content + config.style
-        self.encoder = build_encoder(config.nets, spec) if encoder is None else OverRows(encoder, len(spec.shape))
-        features = check_encoder(self.encoder, spec)
+        self.encoder, features = own_or_built_encoder(encoder, config.nets, spec)
         self.content_head = GaussianHead(features, config.content)
         self.style_head = GaussianHead(features, config.style)
         self.likelihood = config.likelihood.build(spec)
         parameters = self.likelihood.parameters_per_value
-        if decoder is None:
-            self.decoder = build_decoder(config.nets, spec, inputs, parameters)
-        else:
-            self.decoder = OverRows(decoder, 1)
-        check_decoder(self.decoder, spec, inputs, parameters)
+        self.decoder = own_or_built_decoder(decoder, config.nets, spec, inputs, parameters)
 
     @property
     def blocks(self) -> tuple[Block, ...]:

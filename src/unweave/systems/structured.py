@@ -27,17 +27,14 @@ from unweave.core.capabilities import Decodes, Encodes, Samples
 from unweave.core.dataspec import DataSpec
 from unweave.core.distributions import standard_normal
 from unweave.core.trace import Trace
+from unweave.models.graph import Graph, GraphConfig, joined
 from unweave.nets.build import (
     GaussianHead,
     Nets,
-    OverRows,
-    build_decoder,
-    build_encoder,
-    check_decoder,
-    check_encoder,
+    own_or_built_decoder,
+    own_or_built_encoder,
 )
 from unweave.nets.dense import activation_layer
-from unweave.objectives.graph import Graph, GraphConfig, joined
 from unweave.objectives.likelihood import Likelihood
 
 # Two minutes on one core. Half of each batch is labelled; the classifier sees images moved by up to two pixels.
@@ -125,21 +122,14 @@ class Structured(Graph, Encodes, Decodes, Samples):
         self.label, self.classes = _label(config.label, spec)
         if config.shift and not spec.is_image:
             raise ConfigError(f"setting 'shift' moves images and observations have shape {spec.shape}: set shift=0")
-        axes = len(spec.shape)
         self.perturb = Perturb(config.noise, config.shift)
-        self.classifier = build_encoder(config.classifier, spec) if classifier is None else OverRows(classifier, axes)
-        self.class_head = nn.Sequential(
-            nn.Dropout(config.dropout), nn.Linear(check_encoder(self.classifier, spec), self.classes)
-        )
-        self.encoder = build_encoder(config.nets, spec) if encoder is None else OverRows(encoder, axes)
-        self.style_head = StyleHead(check_encoder(self.encoder, spec), self.classes, config.latent, config.nets)
+        self.classifier, features = own_or_built_encoder(classifier, config.classifier, spec)
+        self.class_head = nn.Sequential(nn.Dropout(config.dropout), nn.Linear(features, self.classes))
+        self.encoder, features = own_or_built_encoder(encoder, config.nets, spec)
+        self.style_head = StyleHead(features, self.classes, config.latent, config.nets)
         self.likelihood = config.likelihood.build(spec)
         inputs, parameters = self.classes + config.latent, self.likelihood.parameters_per_value
-        if decoder is None:
-            self.decoder = build_decoder(config.nets, spec, inputs, parameters)
-        else:
-            self.decoder = OverRows(decoder, 1)
-        check_decoder(self.decoder, spec, inputs, parameters)
+        self.decoder = own_or_built_decoder(decoder, config.nets, spec, inputs, parameters)
 
     @cached_property
     def blocks(self) -> tuple[Block, ...]:  # type: ignore[override]  # read several times at each step

@@ -14,24 +14,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
-from torch import nn
-
 from unweave.base.card import Card
 from unweave.base.schedule import Weight
 from unweave.core.batch import Batch
-from unweave.core.block import Block
-from unweave.core.capabilities import Decodes, Encodes, Samples
-from unweave.core.dataspec import DataSpec
-from unweave.core.system import System
 from unweave.core.terms import Terms
-from unweave.core.trace import Trace
+from unweave.models.one_block import OneBlock, OneBlockConfig
+from unweave.models.presets import BURGESS, QUICK
 from unweave.objectives.decomposition import decompose, tree_of_elements
 from unweave.objectives.elbo import reconstruction
-from unweave.systems._burgess import BURGESS
-from unweave.systems._networks import QUICK, GaussianNetworks, NetworkConfig
 
 
-class TCVAEConfig(NetworkConfig):
+class TCVAEConfig(OneBlockConfig):
     """Settings of the beta-TCVAE."""
 
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
@@ -51,7 +44,7 @@ class TCVAEConfig(NetworkConfig):
     """How q(z) is estimated from a batch: partially stratified, or minibatch-weighted as in Chen et al."""
 
 
-class TCVAE(System, Encodes, Decodes, Samples):
+class TCVAE(OneBlock):
     """beta-TCVAE: the KL in three parts, of which the total correlation is weighted up."""
 
     card = Card(
@@ -68,27 +61,6 @@ class TCVAE(System, Encodes, Decodes, Samples):
     )
     config_class = TCVAEConfig
     config: TCVAEConfig
-
-    def __init__(
-        self,
-        config: TCVAEConfig,
-        spec: DataSpec,
-        encoder: nn.Module | None = None,
-        decoder: nn.Module | None = None,
-    ):
-        super().__init__(config, spec)
-        self.networks = GaussianNetworks(config, spec, encoder, decoder)
-
-    @property
-    def blocks(self) -> tuple[Block, ...]:
-        return (self.networks.block,)
-
-    def infer(self, q: Trace, batch: Batch) -> None:
-        q.sample("z", self.networks.posterior(batch.observations))
-
-    def generate(self, p: Trace, context: Batch) -> None:
-        z = p.sample("z", self.networks.prior())
-        p.sample("x", self.networks.observation(z))
 
     def objective(self, player: str, batch: Batch, step: int) -> Terms:
         """reconstruction + alpha information + beta total_correlation + gamma dimension_kl."""

@@ -12,21 +12,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
-from torch import nn
-
 from unweave.base.card import Card
 from unweave.core.batch import Batch
-from unweave.core.block import Block
-from unweave.core.capabilities import Decodes, Encodes, Samples
-from unweave.core.dataspec import DataSpec
-from unweave.core.system import System
 from unweave.core.terms import Terms
-from unweave.core.trace import Trace
+from unweave.models.one_block import OneBlock, OneBlockConfig
+from unweave.models.presets import QUICK
 from unweave.objectives.elbo import kl, reconstruction
-from unweave.systems._networks import QUICK, GaussianNetworks, NetworkConfig
 
 
-class VAEConfig(NetworkConfig):
+class VAEConfig(OneBlockConfig):
     """Settings of the VAE."""
 
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"quick": QUICK}
@@ -35,7 +29,7 @@ class VAEConfig(NetworkConfig):
     """How the KL is computed: in closed form, or from the sample that is decoded."""
 
 
-class VAE(System, Encodes, Decodes, Samples):
+class VAE(OneBlock):
     """Variational autoencoder: reconstruct through a code close to a standard normal."""
 
     card = Card(
@@ -51,27 +45,6 @@ class VAE(System, Encodes, Decodes, Samples):
     )
     config_class = VAEConfig
     config: VAEConfig
-
-    def __init__(
-        self,
-        config: VAEConfig,
-        spec: DataSpec,
-        encoder: nn.Module | None = None,
-        decoder: nn.Module | None = None,
-    ):
-        super().__init__(config, spec)
-        self.networks = GaussianNetworks(config, spec, encoder, decoder)
-
-    @property
-    def blocks(self) -> tuple[Block, ...]:
-        return (self.networks.block,)
-
-    def infer(self, q: Trace, batch: Batch) -> None:
-        q.sample("z", self.networks.posterior(batch.observations))
-
-    def generate(self, p: Trace, context: Batch) -> None:
-        z = p.sample("z", self.networks.prior())
-        p.sample("x", self.networks.observation(z))
 
     def objective(self, player: str, batch: Batch, step: int) -> Terms:
         """reconstruction + kl."""

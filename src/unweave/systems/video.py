@@ -40,13 +40,10 @@ from unweave.core.terms import Terms
 from unweave.core.trace import Trace
 from unweave.nets.build import (
     Nets,
-    OverRows,
     Sizes,
-    build_decoder,
-    build_encoder,
-    check_decoder,
-    check_encoder,
     limit_log_variance,
+    own_or_built_decoder,
+    own_or_built_encoder,
 )
 from unweave.objectives.elbo import kl, reconstruction
 from unweave.objectives.likelihood import Likelihood
@@ -204,19 +201,13 @@ class Video(System, Encodes, Decodes, Samples, Predicts):
             raise ShapeError(f"observations of shape {spec.shape} are not clips (T, C, H, W): give a data set of clips")
         frame = replace(spec, shape=spec.shape[1:])
         self.size = config.factors * config.dims
-        self.encoder = build_encoder(config.nets, frame) if encoder is None else OverRows(encoder, 3)
-        self.inference = Inference(
-            check_encoder(self.encoder, frame), self.size, config.inference_hidden, config.residual
-        )
+        self.encoder, features = own_or_built_encoder(encoder, config.nets, frame)
+        self.inference = Inference(features, self.size, config.inference_hidden, config.residual)
         groups = config.factors if config.transitions == "factored" else 1
         self.transitions = Transitions(groups, self.size // groups, config.transition_hidden, config.residual)
         self.likelihood = config.likelihood.build(frame)
         parameters = self.likelihood.parameters_per_value
-        if decoder is None:
-            self.decoder = build_decoder(config.nets, frame, self.size, parameters)
-        else:
-            self.decoder = OverRows(decoder, 1)
-        check_decoder(self.decoder, frame, self.size, parameters)
+        self.decoder = own_or_built_decoder(decoder, config.nets, frame, self.size, parameters)
 
     @property
     def blocks(self) -> tuple[Block, ...]:

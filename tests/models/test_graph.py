@@ -20,7 +20,7 @@ from unweave.core.order import Table
 from unweave.core.system import SYSTEMS
 from unweave.core.trace import Given
 from unweave.data import from_arrays
-from unweave.objectives.graph import Graph, GraphConfig, _balanced, joined
+from unweave.models.graph import Graph, GraphConfig, _balanced, joined
 from unweave.objectives.semi_supervised import importance_weighted_bound, self_normalised_bound, whole
 from unweave.runs import resume, train
 
