@@ -18,7 +18,7 @@ from pathlib import Path
 from PIL import Image
 
 from unweave.explorer import pretrained
-from unweave.operations import save_png
+from unweave.media import save_png
 from unweave.runs import Run
 
 DOCS = Path(__file__).parent

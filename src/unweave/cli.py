@@ -356,8 +356,7 @@ def data(name: str | None) -> None:
 @cli.command()
 def metrics() -> None:
     """List the scores."""
-    from unweave.metrics import METRICS
-    from unweave.metrics._recognition import CARD
+    from unweave.metrics import METRICS, RECOGNITION
 
     direction = {True: "higher is better", False: "lower is better", None: "neither direction is better"}
     _print_list(
@@ -366,7 +365,7 @@ def metrics() -> None:
                 (m.name, m.card.summary, f"needs {m.card.needs or m.needs}; {direction[m.higher_is_better]}")
                 for m in METRICS
             ),
-            ("recognition", CARD.summary, f"needs {CARD.needs}; {direction[True]}"),
+            ("recognition", RECOGNITION.summary, f"needs {RECOGNITION.needs}; {direction[True]}"),
         ]
     )
 
@@ -374,7 +373,7 @@ def metrics() -> None:
 @cli.command()
 def studies() -> None:
     """List the studies."""
-    from unweave.studies._study import STUDIES
+    from unweave.studies import STUDIES
 
     _print_list(
         (study.name, study.summary, f"{len(study.plan(3, study.steps))} runs with 3 seeds") for study in STUDIES

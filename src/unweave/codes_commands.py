@@ -39,7 +39,7 @@ def encode(
     if split is not None or most is not None:
         raise click.UsageError("--split and --most choose rows of the run's own data: leave them out with --data")
     out = out or Path("codes.npz")
-    from unweave.data._table import read_groups
+    from unweave.data import read_groups
     from unweave.runs.codes_file import check_suffix, write_codes
 
     check_suffix(out)
@@ -77,7 +77,7 @@ def decode(run: Path, codes: Path, out: Path) -> None:
         click.echo(f"{' x '.join(map(str, decoded.shape))} values: {out}")
         return
     from unweave.core.dataspec import DataSpec
-    from unweave.operations import save_each
+    from unweave.media import save_each
 
     written = save_each(decoded, out, DataSpec.from_dict(handle.manifest.data_spec), found.names)
     click.echo(f"{len(written)} pictures: {out}")

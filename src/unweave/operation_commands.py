@@ -32,7 +32,7 @@ def operation_command(operation: Any) -> click.Command:
         )
 
     def run_operation(run: Path, rows: str | None, out: Path | None, **given: str | None) -> None:
-        from unweave.operations import save_gif, save_png
+        from unweave.media import save_gif, save_png
         from unweave.runs import Run
 
         values = {names[key]: value for key, value in given.items() if value is not None}

@@ -20,7 +20,7 @@ from unweave.path_option import PATH
 @click.option("--out", type=PATH, help="Where table, numbers and logs go [docs/evidence/NAME].")
 def study(name: str, folder: Path | None, out: Path | None, **options: Any) -> None:
     """Train and score all runs of a study and tabulate them; stopped and started again, it goes on."""
-    from unweave.studies._runner import run_study
+    from unweave.studies import run_study
 
     written = run_study(
         name,
@@ -60,15 +60,13 @@ def reproduce(name: str | None, listed: bool, out: Path | None, **options: Any) 
     reused: stopped and started again, it goes on.
     """
     if listed:
-        from unweave.studies.reproductions._evidence import list_of_claims
+        from unweave.studies import list_of_claims
 
         click.echo(list_of_claims(name))
         return
     if name is None:
         raise click.UsageError("which paper? `unweave reproduce --list` names them, `unweave reproduce NAME` begins")
-    from unweave.studies.reproductions._evidence import default_out
-    from unweave.studies.reproductions._runner import run_reproduction
-    from unweave.studies.reproductions._table import claims_table
+    from unweave.studies import claims_table, default_out, run_reproduction
 
     out = out or default_out(name, options["scale"], options["data"])
     evidence = run_reproduction(name, out=out, say=lambda line: click.echo(line, err=True), **options)

@@ -12,7 +12,8 @@ from PIL import Image
 from unweave.base.config import Config
 from unweave.base.errors import UnknownNameError, UnweaveError
 from unweave.core.capabilities import Capability, capabilities
-from unweave.operations import OPERATIONS, Shown, save_gif, save_png
+from unweave.media import Shown, save_gif, save_png
+from unweave.operations import OPERATIONS
 
 PAGES = Path(__file__).resolve().parents[2] / "docs" / "operations"
 NAMES = OPERATIONS.names()

@@ -15,11 +15,15 @@ ALLOWED = {
     "nets": {"base", "core"},
     "data": {"base", "core"},
     "metrics": {"base", "core"},
-    "operations": {"base", "core"},
+    "knobs": {"base", "core"},
+    "media": {"base", "core"},
+    "operations": {"base", "core", "knobs", "media"},
     "systems": {"base", "core", "objectives", "nets", "models"},
-    "runs": {"base", "core", "data", "metrics", "operations", "report"},
+    "runs": {"base", "knobs", "media", "core", "data", "metrics", "operations", "report"},
     "studies": {
         "base",
+        "knobs",
+        "media",
         "core",
         "objectives",
         "nets",
@@ -31,22 +35,23 @@ ALLOWED = {
         "runs",
         "systems",
     },
-    "explorer": {"base", "core", "data", "metrics", "operations", "report", "runs"},
-    "report": {"base", "core", "data", "metrics", "operations", "runs"},
+    "explorer": {"base", "knobs", "media", "core", "data", "metrics", "operations", "report", "runs"},
+    "report": {"base", "knobs", "media", "core", "data", "metrics", "operations", "runs"},
 }
 
 
-def imported_packages(path):
+def imported_modules(path):
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         names = []
         if isinstance(node, ast.ImportFrom) and node.level == 0:
             names = [node.module or ""]
         elif isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
-        for name in names:
-            parts = name.split(".")
-            if parts[0] == "unweave" and len(parts) > 1:
-                yield parts[1]
+        yield from (name for name in names if name.startswith("unweave."))
+
+
+def imported_packages(path):
+    return (name.split(".")[1] for name in imported_modules(path))
 
 
 @pytest.mark.parametrize("package", sorted(ALLOWED))
@@ -54,6 +59,16 @@ def test_folders_import_downwards_only(root, package):
     for path in sorted((root / "src" / "unweave" / package).rglob("*.py")):
         wrong = set(imported_packages(path)) - ALLOWED[package] - {package}
         assert not wrong, f"{path.name} in {package}/ imports {', '.join(sorted(wrong))}"
+
+
+def test_no_folder_imports_the_underscore_modules_of_another(root):
+    """What several folders share has an open name; `_module` is its own folder's business."""
+    for path in sorted((root / "src" / "unweave").rglob("*.py")):
+        folders = path.relative_to(root / "src" / "unweave").parts[:-1]
+        for name in imported_modules(path):
+            parts = name.split(".")[1:]
+            private = any(part.startswith("_") and part != "__init__" for part in parts)
+            assert not private or (folders and parts[0] == folders[0]), f"{path.name} imports {name}"
 
 
 def test_every_folder_is_covered(root):

@@ -19,7 +19,7 @@ from PIL import Image
 
 from unweave.explorer.opened import OpenedRun
 from unweave.explorer.server import _listen, build_app
-from unweave.operations._pictures import as_pictures
+from unweave.media.pictures import as_pictures
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 FLAGS = [

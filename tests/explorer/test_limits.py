@@ -13,7 +13,8 @@ from unweave.base.config import Config
 from unweave.core.capabilities import Decodes
 from unweave.explorer import desk, opened, server
 from unweave.explorer.server import build_app
-from unweave.operations import OPERATIONS, Shown, operation
+from unweave.media import Shown
+from unweave.operations import OPERATIONS, operation
 from unweave.runs import train
 
 HOST = "http://localhost"

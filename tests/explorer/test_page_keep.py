@@ -11,8 +11,8 @@ from PIL import Image
 
 import unweave
 from unweave.cli import main
-from unweave.operations import Shown, save_png
-from unweave.operations._pictures import as_pictures
+from unweave.media import Shown, save_png
+from unweave.media.pictures import as_pictures
 
 ROW = 17
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from browser import address_of, link, pass_time, record, same, seen, until, wait_address
 
-from unweave.operations._pictures import clip_frames
+from unweave.media.pictures import clip_frames
 
 
 def cell(page, row, column):

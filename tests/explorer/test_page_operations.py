@@ -9,8 +9,9 @@ from test_page_mix import wait_grid
 
 from unweave.base.config import Config
 from unweave.core.capabilities import Decodes
-from unweave.operations import OPERATIONS, Shown, operation
-from unweave.operations._knobs import Names
+from unweave.knobs import Names
+from unweave.media import Shown
+from unweave.operations import OPERATIONS, operation
 
 
 def opened(visit, run="hf", **values):

@@ -16,10 +16,10 @@ from unweave.core.capabilities import Decodes
 from unweave.explorer import guard, server
 from unweave.explorer.opened import OpenedRun
 from unweave.explorer.server import build_app
-from unweave.operations import OPERATIONS, Shown, operation
-from unweave.operations._knobs import knobs
-from unweave.operations._order import information
-from unweave.operations._pictures import as_pictures
+from unweave.knobs import information, knobs
+from unweave.media import Shown
+from unweave.media.pictures import as_pictures
+from unweave.operations import OPERATIONS, operation
 from unweave.runs import Run, resume
 from unweave.runs.sample import write_sample
 

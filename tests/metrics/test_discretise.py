@@ -6,7 +6,7 @@ from scipy import stats
 from sklearn.metrics import mutual_info_score
 
 from unweave.base.errors import MetricError
-from unweave.metrics._discretise import (
+from unweave.metrics.discretise import (
     WeightedInformation,
     discretise,
     discretise_factors,

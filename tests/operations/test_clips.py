@@ -9,21 +9,10 @@ from unweave.base.errors import UnknownNameError
 from unweave.core.block import Block
 from unweave.core.codes import Codes
 from unweave.core.dataspec import DataSpec
-from unweave.operations import (
-    Shown,
-    independent,
-    interpolate,
-    predict,
-    reconstruct,
-    sample,
-    save_gif,
-    save_png,
-    swap,
-    traverse,
-)
-from unweave.operations._knobs import find_columns, find_knobs, knobs
-from unweave.operations._order import information
-from unweave.operations._pictures import FRAME_MS, HOLD_MS, PAPER, as_pictures, clip_frames, enlarge, film_strips
+from unweave.knobs import find_columns, find_knobs, information, knobs
+from unweave.media import Shown, save_gif, save_png
+from unweave.media.pictures import FRAME_MS, HOLD_MS, PAPER, as_pictures, clip_frames, enlarge, film_strips
+from unweave.operations import independent, interpolate, predict, reconstruct, sample, swap, traverse
 
 BLOCKS = (
     Block("digit", (4,), kind="simplex"),

@@ -16,7 +16,8 @@ from unweave.core.dataspec import DataSpec
 from unweave.core.score import Score
 from unweave.core.system import SystemConfig
 from unweave.data import DataSet
-from unweave.operations import OPERATIONS, Inputs, Shown
+from unweave.media import Shown
+from unweave.operations import OPERATIONS, Inputs
 from unweave.runs.checkup import Checkup
 
 

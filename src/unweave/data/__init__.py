@@ -9,15 +9,27 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from unweave.data._arrays import from_arrays as from_arrays
+    from unweave.data._check import check_observations as check_observations
+    from unweave.data._check import check_values as check_values
     from unweave.data._dataset import DATA as DATA
     from unweave.data._dataset import DataSet as DataSet
     from unweave.data._dataset import DataSource as DataSource
+    from unweave.data._given import Given as Given
+    from unweave.data._picture import check_takes_pictures as check_takes_pictures
+    from unweave.data._picture import observed as observed
     from unweave.data._split import Split as Split
     from unweave.data._split import hold_out_combinations as hold_out_combinations
     from unweave.data._split import split as split
     from unweave.data._table import read_factors as read_factors
+    from unweave.data._table import read_groups as read_groups
 
 _PLACES = {
+    "Given": "_given",
+    "check_observations": "_check",
+    "check_takes_pictures": "_picture",
+    "check_values": "_check",
+    "observed": "_picture",
+    "read_groups": "_table",
     "DATA": "_dataset",
     "DataSet": "_dataset",
     "DataSource": "_dataset",

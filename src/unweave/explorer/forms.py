@@ -18,8 +18,9 @@ from unweave.base.config import Config
 from unweave.base.errors import ConfigError
 from unweave.base.shell import command_line
 from unweave.core.dataspec import DataSpec
-from unweave.operations import OPERATIONS, Operation, Shown, save_gif, save_png
-from unweave.operations._pictures import as_pictures, clip_frames, grid_png_bytes
+from unweave.media import Shown, save_gif, save_png
+from unweave.media.pictures import as_pictures, clip_frames, grid_png_bytes
+from unweave.operations import OPERATIONS, Operation
 
 MOST_ROWS = 24
 """Inputs of one operation on the page."""

@@ -28,10 +28,10 @@ from unweave.core.codes import Codes
 from unweave.core.factors import Factors
 from unweave.core.system import System
 from unweave.data import DataSet
-from unweave.operations import OPERATIONS, Inputs, Operation, Shown
-from unweave.operations._knobs import Knob, at_most_pictures, knobs
-from unweave.operations._order import information
-from unweave.operations._pictures import as_pictures, value_limits
+from unweave.knobs import Knob, at_most_pictures, information, knobs
+from unweave.media import Shown
+from unweave.media.pictures import as_pictures, value_limits
+from unweave.operations import OPERATIONS, Inputs, Operation
 from unweave.report.categories import Named, named_categories
 from unweave.report.facts import USED, importances, knowledge
 from unweave.runs.manifest import read_manifest

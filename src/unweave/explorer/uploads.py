@@ -9,8 +9,7 @@ import numpy as np
 
 from unweave.base.errors import DataError
 from unweave.core.dataspec import DataSpec
-from unweave.data import DataSource
-from unweave.data._picture import check_takes_pictures, observed
+from unweave.data import DataSource, check_takes_pictures, observed
 
 MOST_BYTES = 8_000_000
 MOST_PIXELS = 20_000_000

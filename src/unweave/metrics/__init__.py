@@ -22,11 +22,12 @@ if TYPE_CHECKING:
     from unweave.metrics._group_classifier import GroupClassification, classify_groups
     from unweave.metrics._importance import disentanglement_completeness
     from unweave.metrics._purity import CategoryPurity, category_purity
-    from unweave.metrics._recognition import recognition
+    from unweave.metrics._recognition import RECOGNITION, recognition
     from unweave.metrics._temporal import TemporalInformation, kraskov, temporal_correlation, temporal_information
 
 __all__ = [
     "METRICS",
+    "RECOGNITION",
     "CategoryPurity",
     "Evaluation",
     "GroupClassification",
@@ -52,6 +53,7 @@ _ELSEWHERE = {
     "GroupClassification": "unweave.metrics._group_classifier",
     "classify_groups": "unweave.metrics._group_classifier",
     "disentanglement_completeness": "unweave.metrics._importance",
+    "RECOGNITION": "unweave.metrics._recognition",
     "recognition": "unweave.metrics._recognition",
     "TemporalInformation": "unweave.metrics._temporal",
     "kraskov": "unweave.metrics._temporal",

@@ -23,7 +23,7 @@ from unweave.base.errors import MetricError
 from unweave.core.score import Score
 from unweave.metrics._interval import bootstrap_interval, generator
 
-CARD = Card(
+RECOGNITION = Card(
     summary="share of reconstructions in which a classifier of originals still sees what the original shows",
     needs="a run on images with a factor of named values",
 )

@@ -8,7 +8,7 @@ from copy import copy
 import numpy as np
 
 from unweave.base.errors import MetricError
-from unweave.metrics._discretise import MISSING
+from unweave.metrics.discretise import MISSING
 
 # Numbers gathered at a time when codes of many groups are looked up: 32 MB of float64.
 MOST_NUMBERS = 4_000_000

@@ -11,11 +11,11 @@ from unweave.base.card import Card
 from unweave.base.errors import MetricError
 from unweave.core.factors import FactorKind
 from unweave.core.score import Score
-from unweave.metrics._discretise import BINS, discretise_factors
 from unweave.metrics._inputs import check
 from unweave.metrics._interval import generator, repeat_interval
 from unweave.metrics._metric import metric
 from unweave.metrics._rows_by_value import RowsByValue
+from unweave.metrics.discretise import BINS, discretise_factors
 
 BIBTEX = """@inproceedings{ridgeway2018learning,
   title = {Learning Deep Disentangled Embeddings with the {F}-Statistic Loss},

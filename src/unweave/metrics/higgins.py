@@ -12,11 +12,11 @@ from unweave.base.card import Card
 from unweave.base.errors import MetricError
 from unweave.core.factors import FactorKind
 from unweave.core.score import Score
-from unweave.metrics._discretise import BINS, discretise_factors
 from unweave.metrics._inputs import Checked, check, check_factors
 from unweave.metrics._interval import generator, repeat_interval
 from unweave.metrics._metric import metric
 from unweave.metrics._rows_by_value import RowsByOthers, RowsByValue, in_chunks, random_half
+from unweave.metrics.discretise import BINS, discretise_factors
 
 BIBTEX_2017 = """@inproceedings{higgins2017betavae,
   title = {beta-{VAE}: Learning Basic Visual Concepts with a Constrained Variational Framework},

@@ -10,10 +10,10 @@ import numpy as np
 from unweave.base.card import Card
 from unweave.core.factors import FactorKind
 from unweave.core.score import Score
-from unweave.metrics._discretise import WeightedInformation, binned_pairs, information, resolution
 from unweave.metrics._inputs import check
 from unweave.metrics._interval import generator, weighted_bootstrap_interval
 from unweave.metrics._metric import metric
+from unweave.metrics.discretise import WeightedInformation, binned_pairs, information, resolution
 
 BIBTEX = """@inproceedings{chen2018isolating,
   title = {Isolating Sources of Disentanglement in Variational Autoencoders},

@@ -11,16 +11,16 @@ from unweave.base.card import Card
 from unweave.base.errors import MetricError
 from unweave.core.factors import FactorKind
 from unweave.core.score import Score
-from unweave.metrics._discretise import (
+from unweave.metrics._inputs import check
+from unweave.metrics._interval import generator, weighted_bootstrap_interval
+from unweave.metrics._metric import metric
+from unweave.metrics.discretise import (
     BINS,
     WeightedInformation,
     discretise_columns,
     discretise_factors,
     information,
 )
-from unweave.metrics._inputs import check
-from unweave.metrics._interval import generator, weighted_bootstrap_interval
-from unweave.metrics._metric import metric
 
 BIBTEX = """@inproceedings{ridgeway2018learning,
   title = {Learning Deep Disentangled Embeddings with the {F}-Statistic Loss},

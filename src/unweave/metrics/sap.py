@@ -11,10 +11,10 @@ from unweave.base.card import Card
 from unweave.core.factors import FactorKind
 from unweave.core.score import Score
 from unweave.metrics._covariance import weighted_covariances
-from unweave.metrics._discretise import MISSING, discretise_factors, indicator
 from unweave.metrics._inputs import check
 from unweave.metrics._interval import generator, weighted_bootstrap_interval
 from unweave.metrics._metric import metric
+from unweave.metrics.discretise import MISSING, discretise_factors, indicator
 
 BIBTEX = """@inproceedings{kumar2018variational,
   title = {Variational Inference of Disentangled Latent Concepts from Unlabeled Observations},

@@ -12,11 +12,9 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from unweave.operations._each import save_each
-    from unweave.operations._operation import OPERATIONS, Inputs, Operation, Shown, operation
-    from unweave.operations._pictures import save_gif, save_png
+    from unweave.operations._operation import OPERATIONS, Inputs, Operation, operation
 
-__all__ = ["OPERATIONS", "Inputs", "Operation", "Shown", "operation", "save_each", "save_gif", "save_png"]
+__all__ = ["OPERATIONS", "Inputs", "Operation", "operation"]
 
 
 class _Operations(ModuleType):
@@ -33,8 +31,7 @@ sys.modules[__name__].__class__ = _Operations
 
 def __getattr__(name: str) -> Any:
     if name in __all__:
-        home = {"save_each": "_each", "save_gif": "_pictures", "save_png": "_pictures"}.get(name, "_operation")
-        return getattr(importlib.import_module(f"{__name__}.{home}"), name)
+        return getattr(importlib.import_module(f"{__name__}._operation"), name)
     if not name.startswith("_"):
         registry = importlib.import_module(f"{__name__}._operation").OPERATIONS
         if name in registry:

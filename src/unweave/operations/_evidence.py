@@ -6,9 +6,8 @@ import numpy as np
 
 from unweave.base.normals import product_of_normals
 from unweave.core.codes import Codes
-from unweave.operations._knobs import knobs
+from unweave.knobs import in_order, knobs
 from unweave.operations._operation import Inputs
-from unweave.operations._order import in_order
 
 
 def accumulated(codes: Codes) -> np.ndarray:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, Any, Generic, Literal, TypeVar
+from typing import Annotated, Any, Generic, TypeVar
 
 import numpy as np
 import pydantic
@@ -19,6 +19,7 @@ from unweave.base.errors import UnweaveError
 from unweave.base.registry import Registry
 from unweave.core.capabilities import Capability, capabilities
 from unweave.core.codes import Codes
+from unweave.media.shown import Shown
 
 P = TypeVar("P", bound=Config)
 Seed = Annotated[int, pydantic.Field(ge=0, le=2**63 - 1)]
@@ -41,35 +42,6 @@ class Inputs:
     reference: Codes
     rows: np.ndarray
     groups: np.ndarray | None = None
-
-
-@dataclass(frozen=True, eq=False)
-class Shown:
-    """The result of an operation: a grid of pictures with names, savable as PNG, and as GIF when it plays.
-
-    title:   one line
-    images:  (R, K, C, H, W) grid of R rows and K columns, values in data units; a cell of NaN is left blank;
-             (R, K, T, C, H, W) when each cell is a clip
-    rows:    R row names, may be empty strings
-    columns: K column names, may be empty strings
-    moves:   True when the columns are a movement: the GIF shows them one after the other and back; "forward" when they
-             are time: it begins again after the last
-    """
-
-    title: str
-    images: np.ndarray
-    rows: tuple[str, ...]
-    columns: tuple[str, ...]
-    moves: Literal[False, True, "forward"] = False
-
-    @property
-    def has_clips(self) -> bool:
-        return self.images.ndim == 6
-
-    @property
-    def plays(self) -> bool:
-        """Whether it can be a GIF: its columns are a movement, or its cells are clips."""
-        return bool(self.moves) or self.has_clips
 
 
 class Operation(Generic[P]):

@@ -11,8 +11,9 @@ import pydantic
 from unweave.base.config import Config
 from unweave.base.errors import ConfigError, UnweaveError
 from unweave.core.capabilities import Decodes, Encodes, Samples
-from unweave.operations._knobs import Knob, find_knobs, render_grid
-from unweave.operations._operation import Inputs, Seed, Shown, operation
+from unweave.knobs import Knob, find_knobs, render_grid
+from unweave.media import Shown
+from unweave.operations._operation import Inputs, Seed, operation
 
 _ONE = re.compile(r"\s*([^=]+?)\s*=\s*([^=\s]+)\s*")
 LARGEST = 1_000_000

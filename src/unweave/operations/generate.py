@@ -9,9 +9,10 @@ import pydantic
 
 from unweave.base.config import Config
 from unweave.core.capabilities import Decodes, Encodes, Samples
+from unweave.knobs import Names, find_columns, render_grid
+from unweave.media import Shown
 from unweave.operations._evidence import accumulated, first_names, group_members, shared_names
-from unweave.operations._knobs import Names, find_columns, render_grid
-from unweave.operations._operation import Inputs, Seed, Shown, operation
+from unweave.operations._operation import Inputs, Seed, operation
 
 
 class GenerateParams(Config):

@@ -11,8 +11,9 @@ from unweave.base.config import Config
 from unweave.base.errors import ConfigError, UnweaveError
 from unweave.core.capabilities import Decodes, Encodes
 from unweave.core.codes import Codes
-from unweave.operations._knobs import Names, find_knobs, render_grid, time_axis
-from unweave.operations._operation import Inputs, Shown, operation
+from unweave.knobs import Names, find_knobs, render_grid, time_axis
+from unweave.media import Shown
+from unweave.operations._operation import Inputs, operation
 
 
 class IndependentParams(Config):

@@ -12,8 +12,9 @@ from unweave.base.config import Config
 from unweave.base.errors import ConfigError
 from unweave.core.capabilities import Decodes, Encodes
 from unweave.core.codes import Codes
-from unweave.operations._knobs import Names, find_columns, knobs, render_grid
-from unweave.operations._operation import Inputs, Shown, operation
+from unweave.knobs import Names, find_columns, knobs, render_grid
+from unweave.media import Shown
+from unweave.operations._operation import Inputs, operation
 
 
 class InterpolateParams(Config):

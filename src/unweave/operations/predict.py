@@ -10,7 +10,8 @@ import pydantic
 from unweave.base.config import Config
 from unweave.base.errors import ConfigError, ShapeError
 from unweave.core.capabilities import Predicts
-from unweave.operations._operation import Inputs, Shown, operation
+from unweave.media import Shown
+from unweave.operations._operation import Inputs, operation
 
 
 class PredictParams(Config):

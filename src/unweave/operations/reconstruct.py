@@ -9,8 +9,9 @@ import pydantic
 
 from unweave.base.config import Config
 from unweave.core.capabilities import Decodes, Encodes
-from unweave.operations._knobs import render_grid
-from unweave.operations._operation import Inputs, Shown, operation
+from unweave.knobs import render_grid
+from unweave.media import Shown
+from unweave.operations._operation import Inputs, operation
 
 
 class ReconstructParams(Config):

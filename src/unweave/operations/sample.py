@@ -9,8 +9,9 @@ import pydantic
 
 from unweave.base.config import Config
 from unweave.core.capabilities import Decodes, Samples
-from unweave.operations._knobs import Names, find_knobs, render_grid
-from unweave.operations._operation import Inputs, Seed, Shown, operation
+from unweave.knobs import Names, find_knobs, render_grid
+from unweave.media import Shown
+from unweave.operations._operation import Inputs, Seed, operation
 
 
 class SampleParams(Config):

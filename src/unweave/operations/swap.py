@@ -9,9 +9,9 @@ import numpy as np
 from unweave.base.config import Config
 from unweave.core.capabilities import Decodes, Encodes
 from unweave.core.codes import Codes
-from unweave.operations._knobs import Names, find_columns, knobs, render_grid
-from unweave.operations._operation import Inputs, Shown, operation
-from unweave.operations._order import in_order
+from unweave.knobs import Names, find_columns, in_order, knobs, render_grid
+from unweave.media import Shown
+from unweave.operations._operation import Inputs, operation
 
 
 class SwapParams(Config):

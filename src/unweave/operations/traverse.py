@@ -11,9 +11,9 @@ from unweave.base.config import Config
 from unweave.base.errors import ConfigError
 from unweave.core.capabilities import Decodes, Encodes
 from unweave.core.codes import Codes
-from unweave.operations._knobs import Knob, Names, find_knobs, knobs, render_grid
-from unweave.operations._operation import Inputs, Shown, operation
-from unweave.operations._order import in_order
+from unweave.knobs import Knob, Names, find_knobs, in_order, knobs, render_grid
+from unweave.media import Shown
+from unweave.operations._operation import Inputs, operation
 
 
 class TraverseParams(Config):

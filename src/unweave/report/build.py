@@ -20,9 +20,9 @@ from unweave.base.shell import quoted
 from unweave.core.codes import Codes
 from unweave.core.dataspec import DataSpec
 from unweave.core.score import Score
-from unweave.operations import OPERATIONS, Shown
-from unweave.operations._knobs import knobs
-from unweave.operations._pictures import (
+from unweave.knobs import knobs
+from unweave.media import Shown
+from unweave.media.pictures import (
     Pictures,
     as_pictures,
     clip_frames,
@@ -32,6 +32,7 @@ from unweave.operations._pictures import (
     shrink,
     value_limits,
 )
+from unweave.operations import OPERATIONS
 from unweave.report import facts, figures
 
 if TYPE_CHECKING:
@@ -257,11 +258,10 @@ def _figures(shown: Sequence[facts.Dimension], codes: Codes, scores: Mapping[str
 
 def _score_rows(scores: Mapping[str, Score]) -> list[dict[str, Any]]:
     """Rows of the score table, those between 0 and 1 first."""
-    from unweave.metrics import METRICS
-    from unweave.metrics._recognition import CARD
+    from unweave.metrics import METRICS, RECOGNITION
 
     about = {entry.name: (entry.card.summary, entry.bounds) for entry in METRICS}
-    about["recognition"] = (CARD.summary, (0.0, 1.0))  # the one score of pictures and not of codes
+    about["recognition"] = (RECOGNITION.summary, (0.0, 1.0))  # the one score of pictures and not of codes
     rows = []
     for name, score in scores.items():
         summary, (low, high) = about.get(name, ("", (0.0, math.inf)))

@@ -10,8 +10,8 @@ import numpy as np
 
 from unweave.core.codes import Codes
 from unweave.core.factors import Factors
-from unweave.metrics._purity import category_purity
-from unweave.operations._knobs import Knob, knobs
+from unweave.knobs import Knob, knobs
+from unweave.metrics import category_purity
 from unweave.report.facts import knowledge
 
 CLAIMED = 2 / 3

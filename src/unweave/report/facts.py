@@ -13,8 +13,8 @@ from unweave.base.shell import command_line
 from unweave.core.codes import Codes
 from unweave.core.factors import Factors
 from unweave.core.score import Score
-from unweave.operations._knobs import knobs
-from unweave.operations._order import information as quick_information
+from unweave.knobs import information as quick_information
+from unweave.knobs import knobs
 
 USED = 0.1
 """Nats of I(x; z_d) from which a dimension counts as used."""
@@ -77,7 +77,7 @@ def knowledge(codes: Codes, factors: Factors | None) -> np.ndarray:
     mean of a posterior wider than the data's spread of means says more than the code does. Subtracted is the mean of
     the same estimate with shuffled codes, what chance alone would show.
     """
-    from unweave.metrics._discretise import binned_pairs, information, resolution
+    from unweave.metrics.discretise import binned_pairs, information, resolution
 
     turned = knobs(codes.blocks)
     if factors is None or not codes.rows:

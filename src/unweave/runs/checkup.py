@@ -29,7 +29,7 @@ from unweave.core.codes import Codes
 from unweave.core.distributions import elementwise_kl
 from unweave.core.system import System, SystemConfig
 from unweave.core.trace import Trace
-from unweave.operations._order import information
+from unweave.knobs import information
 from unweave.runs.batches import Batches
 
 FILE = "checkup.json"

@@ -22,9 +22,9 @@ from unweave.core.dataspec import DataSpec
 from unweave.core.order import group_numbers
 from unweave.core.score import Score
 from unweave.core.system import SYSTEMS, System
-from unweave.data import DATA, DataSet, DataSource, Split
-from unweave.data._given import Given
-from unweave.operations import OPERATIONS, Inputs, Operation, Shown
+from unweave.data import DATA, DataSet, DataSource, Given, Split
+from unweave.media import Shown
+from unweave.operations import OPERATIONS, Inputs, Operation
 from unweave.runs.batches import assemble
 from unweave.runs.checkpoint import checkpoint_step, load_weights
 from unweave.runs.checkup import Checkup, read_checkup

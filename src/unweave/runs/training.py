@@ -21,8 +21,7 @@ from unweave.base.seeding import derive_seed
 from unweave.base.shell import quoted
 from unweave.core.order import Table
 from unweave.core.system import SYSTEMS, System
-from unweave.data import DataSet, DataSource, Split, source
-from unweave.data._check import check_observations, check_values
+from unweave.data import DataSet, DataSource, Split, check_observations, check_values, source
 from unweave.runs.batches import Batches
 from unweave.runs.checkpoint import Checkpoint, checkpoint_step, read_checkpoint, save_weights
 from unweave.runs.log import read_log

@@ -10,7 +10,7 @@ from torch import nn
 
 from unweave.core.codes import Codes
 from unweave.metrics import METRICS
-from unweave.metrics._discretise import mutual_information, mutual_information_matrix
+from unweave.metrics.discretise import mutual_information, mutual_information_matrix
 
 UNUSED = 0.1  # nats; a dimension with less information about x is pruned
 Render = Callable[[Codes], np.ndarray]

@@ -65,7 +65,7 @@ def save(shown: Any, system: Any, path: Path) -> None:
     """A compact picture of a grid, without names: the caption says what is where."""
     from PIL import Image
 
-    from unweave.operations._pictures import as_pictures, enlarge, montage
+    from unweave.media.pictures import as_pictures, enlarge, montage
 
     pictures = as_pictures(shown.images, system.spec)
     sheet = montage(enlarge(pictures.grid, 42), pictures.full, 2)

@@ -36,7 +36,7 @@ def curves(lab: Lab, row: str, seed: int) -> dict[str, dict[str, list[float]]]:
     """
 
     def make() -> dict[str, Any]:
-        from unweave.metrics._group_classifier import classify_groups
+        from unweave.metrics import classify_groups
 
         codes, classes = codes_of(lab, row, seed)
         told: dict[str, Any] = {}

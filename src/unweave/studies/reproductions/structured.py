@@ -128,7 +128,7 @@ def gain(lab: Lab, _: int) -> float:
 
 
 def draw_analogies(lab: Lab, path: Path) -> None:
-    from unweave.operations._pictures import save_png
+    from unweave.media.pictures import save_png
 
     run = lab.run(row_of(100), lab.seeds[0])
     factors = run.dataset().factors
@@ -140,7 +140,7 @@ def draw_analogies(lab: Lab, path: Path) -> None:
 
 
 def draw_sweep(lab: Lab, path: Path) -> None:
-    from unweave.operations._pictures import save_png
+    from unweave.media.pictures import save_png
 
     run = lab.run("style2", lab.seeds[0])
     factors = run.dataset().factors

@@ -175,21 +175,21 @@ def one_digit_each(lab: Lab, seed: int) -> float:
 
 
 def draw_independent(lab: Lab, path: Path) -> None:
-    from unweave.operations._pictures import save_png
+    from unweave.media.pictures import save_png
 
     run = lab.run("factored", lab.seeds[0])
     save_png(run.operate("independent"), path, run.dataset().spec)
 
 
 def draw_motion(lab: Lab, path: Path) -> None:
-    from unweave.operations._pictures import save_gif
+    from unweave.media.pictures import save_gif
 
     run = lab.run("factored", lab.seeds[0])
     save_gif(run.operate("independent"), path, run.dataset().spec)
 
 
 def draw_prediction(lab: Lab, path: Path) -> None:
-    from unweave.operations._pictures import save_png
+    from unweave.media.pictures import save_png
 
     run = lab.run("factored", lab.seeds[0])
     save_png(run.operate("predict", steps=6), path, run.dataset().spec)

@@ -8,7 +8,7 @@ from unweave.base.config import Config
 from unweave.base.errors import UnknownNameError
 from unweave.core.block import Block
 from unweave.core.codes import Codes
-from unweave.operations._knobs import Names, find_columns, find_knobs, knobs, render_grid
+from unweave.knobs import Names, find_columns, find_knobs, knobs, render_grid
 
 BLOCKS = (
     Block("digit", (4,), kind="simplex"),

@@ -10,7 +10,7 @@ import numpy as np
 from unweave.base.errors import DataError
 from unweave.base.files import replacing
 from unweave.core.dataspec import DataSpec
-from unweave.operations._pictures import FRAME_MS, to_uint8
+from unweave.media.pictures import FRAME_MS, to_uint8
 
 
 def save_each(images: np.ndarray, folder: Path, spec: DataSpec, names: Sequence[str] | None = None) -> list[Path]:

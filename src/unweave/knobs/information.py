@@ -17,7 +17,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from unweave.core.codes import Codes
-from unweave.operations._knobs import Knob, knobs
+from unweave.knobs.knob import Knob, knobs
 
 TINY = 1e-12
 

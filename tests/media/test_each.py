@@ -6,7 +6,7 @@ from PIL import Image
 
 from unweave.base.errors import DataError
 from unweave.core.dataspec import DataSpec
-from unweave.operations import save_each
+from unweave.media import save_each
 
 RNG = np.random.default_rng(0)
 

@@ -9,8 +9,8 @@ from toy_blobs import Blobs
 
 from unweave.base.errors import DataError
 from unweave.core.dataspec import DataSpec
-from unweave.operations import Shown, save_gif, save_png, swap, traverse
-from unweave.operations._pictures import (
+from unweave.media import Shown, save_gif, save_png
+from unweave.media.pictures import (
     FRAME_MS,
     HOLD_MS,
     NEGATIVE,
@@ -24,6 +24,7 @@ from unweave.operations._pictures import (
     to_uint8,
     value_limits,
 )
+from unweave.operations import swap, traverse
 
 
 @pytest.mark.parametrize(

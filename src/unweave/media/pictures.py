@@ -17,7 +17,7 @@ import numpy as np
 from unweave.base.errors import DataError
 from unweave.base.files import replacing
 from unweave.core.dataspec import DataSpec, Values
-from unweave.operations._operation import Shown
+from unweave.media.shown import Shown
 
 INK, FAINT, PAPER = (31, 35, 40), (110, 118, 129), (255, 255, 255)
 POSITIVE, NEGATIVE, BED = (43, 108, 176), (200, 85, 61), (240, 242, 245)

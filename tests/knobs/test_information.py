@@ -8,8 +8,7 @@ from scipy import integrate, stats
 
 from unweave.core.block import Block
 from unweave.core.codes import Codes
-from unweave.operations._knobs import knobs
-from unweave.operations._order import in_order, information
+from unweave.knobs import in_order, information, knobs
 
 
 def gaussian_codes(means, spreads):
