@@ -1,14 +1,13 @@
 """Every operation that the registry finds: documented, typed, deterministic, savable, and strict about names."""
 
-import importlib.util
 import re
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
 
+import toy_blobs
 from unweave.base.config import Config
 from unweave.base.errors import UnknownNameError, UnweaveError
 from unweave.core.capabilities import Capability, capabilities
@@ -17,16 +16,6 @@ from unweave.operations import OPERATIONS
 
 PAGES = Path(__file__).resolve().parents[2] / "docs" / "operations"
 NAMES = OPERATIONS.names()
-
-
-def _toy_blobs():
-    """tests/operations/toy_blobs.py; test folders are no packages."""
-    if "toy_blobs" not in sys.modules:
-        path = Path(__file__).parents[1] / "operations" / "toy_blobs.py"
-        spec = importlib.util.spec_from_file_location("toy_blobs", path)
-        sys.modules["toy_blobs"] = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(sys.modules["toy_blobs"])
-    return sys.modules["toy_blobs"]
 
 
 SYSTEMS = {
@@ -44,7 +33,7 @@ def system(request):
 
 def _system(kind: str):
     cls, settings = SYSTEMS[kind]
-    return getattr(_toy_blobs(), cls)(**settings)
+    return getattr(toy_blobs, cls)(**settings)
 
 
 def _suited(name: str):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+import toy_blobs
 from unweave.core.codes import Codes
 from unweave.core.dataspec import DataSpec
 from unweave.core.score import Score
@@ -19,18 +18,6 @@ from unweave.data import DataSet
 from unweave.media import Shown
 from unweave.operations import OPERATIONS, Inputs
 from unweave.runs.checkup import Checkup
-
-
-def load_toy(name: str = "toy_blobs") -> Any:
-    """The module tests/operations/NAME.py; test folders are no packages."""
-    if name not in sys.modules:
-        path = Path(__file__).parents[1] / "operations" / f"{name}.py"
-        spec = importlib.util.spec_from_file_location(name, path)
-        assert spec is not None
-        assert spec.loader is not None
-        sys.modules[name] = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(sys.modules[name])
-    return sys.modules[name]
 
 
 class ToyRun:
@@ -50,7 +37,7 @@ class ToyRun:
     ):
         self.path, self.steps, self._scores = path, 100 * log_rows, scores
         self._checkup = checkup
-        toy = getattr(load_toy(), system)(**blobs)
+        toy = getattr(toy_blobs, system)(**blobs)
         type(toy).config_class = SystemConfig
         self._system = toy
         self._codes, observations, known = toy.sample_of_data(rows)
