@@ -28,4 +28,4 @@ def test_unknown_attributes_are_attribute_errors():
 
     with pytest.raises(AttributeError, match="no attribute 'shuffle'"):
         _ = unweave.operations.shuffle
-    assert {"traverse", "OPERATIONS", "save_gif"} <= set(dir(unweave.operations))
+    assert {"traverse", "OPERATIONS", "Inputs"} <= set(dir(unweave.operations))
