@@ -22,7 +22,7 @@ from unweave.core.system import System
 class LightningSystem(pl.LightningModule):
     """Players take turns inside each training step (`System.update`), so optimisation is manual in Lightning's sense.
 
-    Batches are `Batch` objects, such as `unweave.runs.batches.Batches` yields. Terms are logged by name.
+    Batches are `Batch` objects, such as `unweave.batches.assemble.Batches` yields. Terms are logged by name.
     """
 
     def __init__(self, system: System):

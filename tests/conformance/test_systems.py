@@ -12,13 +12,13 @@ import pytest
 import torch
 
 from unweave.base.schedule import at_step
+from unweave.batches.assemble import assemble
 from unweave.core.capabilities import Decodes, Encodes, Samples
 from unweave.core.codes import Codes
 from unweave.core.system import SYSTEMS
 from unweave.data import from_arrays
 from unweave.operations import OPERATIONS
 from unweave.runs import Run, train
-from unweave.runs.batches import assemble
 
 NAMES = SYSTEMS.names()
 SMALL = {"nets.kind": "dense", "nets.hidden": [16], "training.steps": 4, "training.batch_size": 8}

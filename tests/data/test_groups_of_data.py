@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from unweave.base.errors import DataError
+from unweave.batches.assemble import assemble
 from unweave.core.order import Reads
 from unweave.data import from_arrays
-from unweave.runs.batches import assemble
 
 X = np.arange(12, dtype=np.float32).reshape(6, 2)
 DATA = from_arrays(X, values="real")

@@ -24,11 +24,12 @@ from torch.distributions import Distribution, OneHotCategorical
 
 from unweave.base.errors import ConfigError, DataError, ShapeError, unknown_name
 from unweave.base.schedule import Schedule, Weight, at_step
+from unweave.batches.orders import Shares
 from unweave.core.batch import Batch
 from unweave.core.block import Block
 from unweave.core.dataspec import DataSpec
 from unweave.core.distributions import Concrete, centre
-from unweave.core.order import Order, Permuted, Reads, Shares, Table
+from unweave.core.order import Order, Permuted, Reads, Table
 from unweave.core.system import System, SystemConfig
 from unweave.core.terms import Terms
 from unweave.core.trace import Given, Trace

@@ -22,6 +22,7 @@ from unweave.base.config import Config
 from unweave.base.errors import RunError, UnweaveError
 from unweave.base.files import write_json
 from unweave.base.schedule import Schedule
+from unweave.batches.assemble import Batches
 from unweave.core.batch import Batch
 from unweave.core.block import Block
 from unweave.core.capabilities import Decodes, Encodes
@@ -30,7 +31,6 @@ from unweave.core.distributions import elementwise_kl
 from unweave.core.system import System, SystemConfig
 from unweave.core.trace import Trace
 from unweave.knobs import information
-from unweave.runs.batches import Batches
 
 FILE = "checkup.json"
 USED = 0.1

@@ -11,9 +11,9 @@ from torch import Tensor
 
 from unweave.base.seeding import derive_seed
 from unweave.base.shell import quoted
+from unweave.batches.assemble import Batches
 from unweave.core.system import System
 from unweave.runs.arithmetic import fast_arithmetic
-from unweave.runs.batches import Batches
 from unweave.runs.checkpoint import Checkpoint, save_checkpoint, save_weights
 from unweave.runs.checkup import examine_run
 from unweave.runs.log import Tally, TrainingLog

@@ -15,17 +15,17 @@ from torch import nn
 
 from unweave.base.errors import DataError, RunError, unknown_name
 from unweave.base.files import write_json, write_text
+from unweave.batches.assemble import assemble
+from unweave.batches.orders import group_numbers
 from unweave.core.batch import Batch
 from unweave.core.capabilities import Decodes, Encodes
 from unweave.core.codes import Codes
 from unweave.core.dataspec import DataSpec
-from unweave.core.order import group_numbers
 from unweave.core.score import Score
 from unweave.core.system import SYSTEMS, System
 from unweave.data import DATA, DataSet, DataSource, Given, Split
 from unweave.media import Shown
 from unweave.operations import OPERATIONS, Inputs, Operation
-from unweave.runs.batches import assemble
 from unweave.runs.checkpoint import checkpoint_step, load_weights
 from unweave.runs.checkup import Checkup, read_checkup
 from unweave.runs.codes_file import from_arrays, load_arrays, write_codes

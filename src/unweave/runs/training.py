@@ -19,10 +19,10 @@ from unweave.base.errors import DataError, DeviceError, RunError, UnweaveError, 
 from unweave.base.files import write_json
 from unweave.base.seeding import derive_seed
 from unweave.base.shell import quoted
+from unweave.batches.assemble import Batches
 from unweave.core.order import Table
 from unweave.core.system import SYSTEMS, System
 from unweave.data import DataSet, DataSource, Split, check_observations, check_values, source
-from unweave.runs.batches import Batches
 from unweave.runs.checkpoint import Checkpoint, checkpoint_step, read_checkpoint, save_weights
 from unweave.runs.log import read_log
 from unweave.runs.loop import ORDER, WEIGHTS, fit

@@ -23,12 +23,13 @@ from torch import Tensor, nn
 from torch.distributions import Distribution
 
 from unweave.base.card import Card
+from unweave.batches.orders import Grouped, grouping_factor
 from unweave.core.batch import Batch
 from unweave.core.block import Block
 from unweave.core.capabilities import Decodes, Encodes, Samples
 from unweave.core.dataspec import DataSpec
 from unweave.core.distributions import normal, standard_normal
-from unweave.core.order import Grouped, Order, Reads, Table, grouping_factor
+from unweave.core.order import Order, Reads, Table
 from unweave.core.system import System, SystemConfig
 from unweave.core.terms import Terms
 from unweave.core.trace import Trace

@@ -5,15 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
 from unweave.base.errors import DataError
+from unweave.batches.orders import group_numbers
 from unweave.core.batch import Batch
-from unweave.core.order import Order, Reads, group_numbers
+from unweave.core.order import Order, Reads
 from unweave.core.trace import Given
-from unweave.data import DataSet
+
+if TYPE_CHECKING:
+    from unweave.data import DataSet
 
 NOTHING = Reads()
 LabelColumn = tuple[np.ndarray, np.ndarray]

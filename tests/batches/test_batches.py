@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from unweave.base.errors import DataError
+from unweave.batches.assemble import Batches
 from unweave.core.order import Permuted
 from unweave.data import from_arrays
-from unweave.runs.batches import Batches
 
 DATA = from_arrays(np.arange(20, dtype=np.float32).reshape(20, 1) / 20, values="real")
 

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from unweave.base.errors import DataError, UnknownNameError
+from unweave.batches.orders import Grouped, Shares, group_numbers, grouping_factor
 from unweave.core.factors import Factors
-from unweave.core.order import Grouped, Permuted, Shares, Table, group_numbers, grouping_factor
+from unweave.core.order import Permuted, Table
 
 ROWS = np.arange(100, 130)
 GROUPS = np.array([0] * 3 + [1] * 12 + [2] * 1 + [3] * 14)
