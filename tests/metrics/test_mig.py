@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 from sklearn.metrics import mutual_info_score
 
+from unweave.core.block import Block
+from unweave.core.codes import Codes
 from unweave.metrics.mig import mig
 
 
@@ -131,3 +133,40 @@ def test_few_rows_still_give_a_finite_score():
 
 def test_page_runs(root, run_page):
     assert run_page(root / "docs" / "metrics" / "mig.md") == 1
+
+
+def test_a_category_is_one_variable():
+    """Its columns know the same: counted one by one they leave no gap."""
+    rng = np.random.default_rng(0)
+    factors = factors_of(3000, rng, sizes=(25, 4))
+    soft = np.eye(25)[factors[:, 0].astype(int)] * 0.9 + 0.1 / 25
+    codes = Codes(
+        (Block("kind", (25,), kind="simplex"), Block("z", (2,))),
+        {"kind": soft.astype(np.float32), "z": np.stack([factors[:, 1], rng.normal(size=3000)], 1).astype(np.float32)},
+    )
+    score = mig(codes, factors, bins=10)  # fewer than there are categories
+    assert score.parts["dimensions"] == ("kind", "z[0]", "z[1]")
+    numbers = np.column_stack([factors[:, 0], codes["z"]])
+    expected = [
+        [
+            mutual_info_score(factors[:, 0], factor),
+            *(mutual_info_score(np.digitize(z, edges(z, 10)), factor) for z in rest),
+        ]
+        for factor, rest in ((factor, numbers[:, 1:].T) for factor in factors.T)
+    ]
+    np.testing.assert_allclose(score.parts["mutual_information"], np.array(expected).T, atol=1e-10)
+    assert score.parts["gap"][0] > 0.95
+    assert mig(codes.flat()[0], factors).parts["gap"][0] < 0.05
+
+
+def test_categories_of_several_positions_have_names():
+    codes = Codes(
+        (Block("kinds", (2, 3), axes=("entity", "dim"), kind="simplex"),),
+        {"kinds": np.eye(3, dtype=np.float32)[np.arange(60).reshape(30, 2) % 3]},
+    )
+    score = mig(codes, (np.arange(30) % 3)[:, None], repeats=2)
+    assert score.parts["dimensions"] == ("kinds[0]", "kinds[1]")
+
+
+def edges(column, bins):
+    return np.histogram_bin_edges(column, bins)[1:-1]

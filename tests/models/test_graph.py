@@ -90,6 +90,36 @@ def table(n=40, seed=0, known=1.0, kinds=3):
     )
 
 
+# A price on real variables ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("discrete", ["concrete", "enumerate"])
+@pytest.mark.parametrize("samples", [1, 3])
+def test_beta_adds_the_kl_of_real_variables_without_labels(discrete, samples):
+    mixed = batch(5, kinds=[0, None, 2, None, 1], lights=[None, None, 0.5, -1.0, 2.0])
+    plain, dear = (toy(beta=beta, discrete=discrete, samples=samples) for beta in (1.0, "linear(3, 5, 10)"))
+    terms = []
+    for system in (plain, dear):
+        torch.manual_seed(2)
+        terms.append(system.objective("model", mixed, 5))
+    assert "real_kl" not in terms[0]
+    for name in terms[0]:
+        torch.testing.assert_close(terms[1][name], terms[0][name])
+    q = dear.posterior(mixed)  # z and light do not depend on draws
+    expected = []
+    for row in range(5):
+        total = 0.0
+        for name in ("z", "light"):
+            normal_ = q.site(name).distribution
+            mean, std = normal_.mean[row, 0].item(), normal_.stddev[row, 0].item()
+            if name == "z" or row < 2:  # rows 2, 3 and 4 have the label of light
+                total += (mean**2 + std**2 - 1) / 2 - math.log(std)
+        expected.append(total)
+    torch.testing.assert_close(terms[1]["real_kl"], torch.tensor(expected), rtol=1e-4, atol=1e-5)
+    loss = [each.total(5).item() for each in terms]
+    assert loss[1] == pytest.approx(loss[0] + 3 * np.mean(expected), rel=1e-5)  # beta is 4 at step 5, the bound has 1
+
+
 # A batch whose rows have different labels -----------------------------------------------------------------------------
 
 
@@ -101,7 +131,7 @@ def test_one_pass_over_mixed_labels_is_each_row_by_itself(bound, samples):
     mixed = batch(5, kinds=[0, None, 2, None, 1], lights=[None, None, 0.5, -1.0, 2.0])
     part = whole(mixed, system.labels_of(mixed))
     assert part.labelled.tolist() == [True, False, True, True, True]
-    together, q = system.estimate(part)
+    together, q, _ = system.estimate(part)
     count = samples if samples > 1 else None
     estimator = {"self_normalised": self_normalised_bound, "importance_weighted": importance_weighted_bound}[bound]
     for row in range(5):

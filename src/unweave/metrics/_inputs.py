@@ -54,6 +54,27 @@ def check_codes(codes: Any) -> tuple[np.ndarray, tuple[str, ...]]:
     return matrix, tuple(names)
 
 
+def as_variables(codes: Any) -> tuple[Any, tuple[str, ...] | None, np.ndarray | None]:
+    """`Codes` with one column for each variable: a point on a simplex is one, the number of its likeliest category.
+
+    Returns the matrix, the names, and (D,) which columns are categories; other codes as they are, and None twice.
+    """
+    if not isinstance(codes, Codes) or all(block.kind != "simplex" for block in codes.blocks):
+        return codes, None, None
+    columns, names, categories = [], [], []
+    for block in codes.blocks:
+        values = np.asarray(codes[block.name], dtype=np.float64)
+        if block.kind == "simplex":
+            values = values.argmax(axis=-1)
+            positions = [",".join(map(str, place)) for place in np.ndindex(*block.shape[:-1])]
+            names += [f"{block.name}[{place}]" if place else block.name for place in positions]
+        else:
+            names += block.columns
+        columns.append(values.reshape(len(values), -1).astype(np.float64))
+        categories += [block.kind == "simplex"] * columns[-1].shape[1]
+    return np.concatenate(columns, axis=1), tuple(names), np.array(categories)
+
+
 def check_factors(
     factors: Any, names: Sequence[str] | None = None, kinds: Sequence[FactorKind] | None = None
 ) -> Factors:

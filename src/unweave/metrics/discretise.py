@@ -194,15 +194,25 @@ def mutual_information_matrix(
 
 
 def binned_pairs(
-    codes: np.ndarray, factors: np.ndarray, discrete_mask: np.ndarray, bins: int | Sequence[int] = BINS
+    codes: np.ndarray,
+    factors: np.ndarray,
+    discrete_mask: np.ndarray,
+    bins: int | Sequence[int] = BINS,
+    categories: np.ndarray | None = None,
 ) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """What `information` needs, once for each number of bins: code bins (N, D), factor bins (N, K'), the K' columns."""
+    """What `information` needs, once for each number of bins: code bins (N, D), factor bins (N, K'), the K' columns.
+
+    categories: (D,) which codes are numbers of categories, which need no bins; none unless given
+    """
     per_factor = np.broadcast_to(np.asarray(bins, dtype=np.int64), factors.shape[1:])
     pairs = []
     for number in np.unique(per_factor):
         columns = np.flatnonzero(per_factor == number)
         numbered = discretise_factors(factors[:, columns], np.asarray(discrete_mask)[columns], int(number))
-        pairs.append((discretise_columns(codes, int(number)), numbered, columns))
+        code_bins = discretise_columns(codes, int(number))
+        if categories is not None:
+            code_bins[:, categories] = codes[:, categories].astype(np.int64)
+        pairs.append((code_bins, numbered, columns))
     return pairs
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from unweave.base.card import Card
 from unweave.core.factors import FactorKind
 from unweave.core.score import Score
-from unweave.metrics._inputs import check
+from unweave.metrics._inputs import as_variables, check
 from unweave.metrics._interval import generator, weighted_bootstrap_interval
 from unweave.metrics._metric import metric
 from unweave.metrics.discretise import WeightedInformation, binned_pairs, information, resolution
@@ -46,6 +46,7 @@ def mig(
         MIG = 1/K sum_k ( I(z_{j(k)}; v_k) - max_{d != j(k)} I(z_d; v_k) ) / H(v_k),    j(k) = argmax_d I(z_d; v_k)
 
     z_d are the codes in equal-width bins, I and H plug-in estimates in nats. With one dimension the second term is 0.
+    A category of `Codes` is one variable, however many columns it has.
 
     codes:   (N, D) array or `Codes`
     factors: (N, K) array, mapping or `Factors`; NaN where missing (the row is left out for that factor)
@@ -53,10 +54,12 @@ def mig(
              has values if that is more (at most 100), so that a perfect code reaches 1. 20 is the common choice.
     repeats: bootstrap draws of rows for the interval; bins are kept
     """
-    checked = check(codes, factors, names, kinds)
+    check(codes, factors, names, kinds)  # of the codes as they were given: an error names their columns
+    variables, code_names, categories = as_variables(codes)
+    checked = check(variables, factors, names, kinds)
     draws, seed = generator(rng)
     per_factor = resolution(checked.factors, checked.discrete) if bins is None else (bins,) * len(checked.names)
-    pairs = binned_pairs(checked.codes, checked.factors, checked.discrete, per_factor)
+    pairs = binned_pairs(checked.codes, checked.factors, checked.discrete, per_factor, categories)
     shape = (checked.codes.shape[1], len(checked.names))
 
     shared, entropy = np.zeros(shape), np.zeros(shape[1])
@@ -77,7 +80,7 @@ def mig(
     )
     parts = {
         "factors": checked.names,
-        "dimensions": checked.code_names,
+        "dimensions": checked.code_names if code_names is None else code_names,
         "gap": gap,
         "mutual_information": shared,
         "entropy": entropy,

@@ -5,6 +5,8 @@ of the data is labelled by it. Which rows have which labels is decided batch by 
 
     loss = mean over rows of   -L(x)                                          rows without labels   (eq. 1)
                                -gamma (L_sup(x, y) + alpha log q(y | x))      rows with labels      (eq. 2, 8 or 9)
+
+With beta other than 1, which no paper has, (beta - 1) KL(q(z|x, y) || p(z)) is added for every real variable z.
 """
 
 from __future__ import annotations
@@ -33,11 +35,13 @@ from unweave.core.order import Order, Permuted, Reads, Table
 from unweave.core.system import System, SystemConfig
 from unweave.core.terms import Terms
 from unweave.core.trace import Given, Trace
+from unweave.objectives.elbo import kl
 from unweave.objectives.semi_supervised import (
     Estimate,
     Part,
     enumerate_values,
     importance_weighted_bound,
+    log_shares,
     scatter,
     self_normalised_bound,
     split_by_labels,
@@ -58,6 +62,8 @@ class GraphConfig(SystemConfig):
     """Weight of labelled rows against the others (eq. 2)."""
     alpha: Weight | None = None
     """Weight of log q(y|x) on labelled rows (eq. 3); none: 0.1 / share of labelled rows."""
+    beta: Weight = 1.0
+    """Weight of the KL of real variables, where they have no label; 1 is the paper's, more narrows the code."""
     bound: Literal["self_normalised", "importance_weighted"] = "self_normalised"
     """The estimator: eq. 8 (eq. 1 without labels), or eq. 9, the logarithm of a mean."""
     samples: pydantic.PositiveInt = 1
@@ -178,25 +184,39 @@ class Graph(System, ABC):
     # Objective ---------------------------------------------------------------------------------------------------
 
     def objective(self, player: str, batch: Batch, step: int) -> Terms:
-        """unlabelled_bound + gamma labelled_bound + gamma alpha supervision."""
+        """unlabelled_bound + gamma labelled_bound + gamma alpha supervision; (beta - 1) real_kl where beta is not 1."""
         gamma = at_step(self.config.gamma, step)
         alpha = self._alpha(step)
         known = self.labels_of(batch)
         parts = list(split_by_labels(batch, known)) if self.enumerates else [whole(batch, known)]
         runs = [(part, *self.estimate(part)) for part in parts]
-        bound = scatter([(part, -estimate.bound) for part, estimate, _ in runs], batch.rows)
-        supervision = scatter([(part, -estimate.supervision) for part, estimate, _ in runs], batch.rows)
+        bound = scatter([(part, -estimate.bound) for part, estimate, _, _ in runs], batch.rows)
+        supervision = scatter([(part, -estimate.supervision) for part, estimate, _, _ in runs], batch.rows)
         labelled = scatter([(part, part.labelled) for part in parts], batch.rows)
-        wrong = scatter([(part, self._wrong(part, q)) for part, _, q in runs], batch.rows)
-        return Terms(
-            {
-                "unlabelled_bound": bound.masked_fill(labelled, 0.0),
-                "labelled_bound": bound.masked_fill(~labelled, 0.0),
-                "supervision": supervision,
-            },
-            {"labelled_bound": gamma, "supervision": gamma * alpha},
-            {"labelled": labelled, "mislabelled": wrong},
-        )
+        wrong = scatter([(part, self._wrong(part, q)) for part, _, q, _ in runs], batch.rows)
+        costs = {
+            "unlabelled_bound": bound.masked_fill(labelled, 0.0),
+            "labelled_bound": bound.masked_fill(~labelled, 0.0),
+            "supervision": supervision,
+        }
+        weights = {"labelled_bound": gamma, "supervision": gamma * alpha}
+        if self.config.beta != 1.0:
+            costs["real_kl"] = scatter([(part, self._real_kl(part, q, p)) for part, _, q, p in runs], batch.rows)
+            weights["real_kl"] = at_step(self.config.beta, step) - 1.0  # the bounds have it once already
+        return Terms(costs, weights, {"labelled": labelled, "mislabelled": wrong})
+
+    def _real_kl(self, part: Part, q: Trace, p: Trace) -> Tensor:
+        """(n,) the KL of the real variables of a part, where they are drawn; the mean over what they depend on."""
+        total = part.batch.observations.new_zeros(part.batch.rows)
+        for block in self.blocks:
+            label = part.labels.get(block.name)
+            if block.kind != "real" or (label is not None and label.mask is None):
+                continue
+            cost = kl(q, p, *(site.name for site in q.steps(block.name)))
+            cost = cost if cost.dim() == 1 else (log_shares(q).exp() * cost).sum(0)
+            known = None if label is None or label.mask is None else label.mask.to(cost.device)
+            total = total + (cost if known is None else cost.masked_fill(known, 0.0))
+        return total
 
     @property
     def enumerates(self) -> bool:
@@ -209,8 +229,8 @@ class Graph(System, ABC):
         share = float(self.labelled_share)
         return 0.1 / share if share else 0.0
 
-    def estimate(self, part: Part) -> tuple[Estimate, Trace]:
-        """The bound of each row of a part, and the recognition trace behind it."""
+    def estimate(self, part: Part) -> tuple[Estimate, Trace, Trace]:
+        """The bound of each row of a part, and the traces q and p behind it."""
         draws = self.config.samples
         given: dict[str, Tensor | Given] = {}
         values = self._enumerated(part)
@@ -228,7 +248,7 @@ class Graph(System, ABC):
         q = self.posterior(part.batch, given, samples=samples)
         p = self.joint(q.as_given(x=part.batch.observations), part.batch, samples=samples)
         bound = self_normalised_bound if self.config.bound == "self_normalised" else importance_weighted_bound
-        return bound(q, p), q
+        return bound(q, p), q, p
 
     def _enumerated(self, part: Part) -> dict[str, Tensor]:
         """(S, *event) values of the categories without labels; none when they are drawn."""
