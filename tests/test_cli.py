@@ -76,6 +76,12 @@ def test_lists(listed, some, capsys):
         (["train", "vae", "--data", "digits", "--set", "split.trian=3"], "unknown setting 'trian'"),
         (["train", "vae", "--data", "digits", "--device", "cuda"], "device 'cuda' is not available"),
         (["train", "vae"], "Missing option '--data'"),
+        (["train", "vae", "--data", "digits", "--epochs", "3"], "It is a setting: --set training.steps=VALUE"),
+        (
+            ["train", "vae", "--data", "digits", "--learning-rate=1"],
+            "It is a setting: --set training.optimiser.lr=VALUE",
+        ),
+        (["train", "vae", "--data", "digits", "--seed", "-1"], "-1 is not in the range x>=0"),
         (["trian"], "No such command 'trian'"),
         (["evaluate", "nowhere"], "there is no run at nowhere"),
         (["report", "nowhere"], "there is no run at nowhere"),

@@ -100,7 +100,7 @@ _set_option = click.option(
 @click.option("--preset", help="Named settings, such as quick or paper (`unweave systems` lists them).")
 @_set_option
 @click.option("--run", "folder", type=PATH, help="Where to write [runs/SYSTEM-DATA-SEED].")
-@click.option("--seed", default=0, show_default=True, help="Seed of every random number.")
+@click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0), help="Seed of every random number.")
 @click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda or mps.")
 @click.option("--threads", type=click.IntRange(min=1), help="CPU threads [the cores at hand, at most 8].")
 @click.option("--log-every", default=50, show_default=True, type=click.IntRange(min=1), help="Steps per log row.")
@@ -447,6 +447,9 @@ def main(arguments: list[str] | None = None) -> None:
         code = cli.main(args=arguments, prog_name="unweave", standalone_mode=False)
         _nobody_reads()  # what is left in the buffer would fail when Python ends, where nobody catches it
         sys.exit(code if isinstance(code, int) else 0)
+    except click.NoSuchOption as error:
+        words = sys.argv[1:] if arguments is None else arguments
+        _stop(f"error: {error.format_message()}{_setting_instead(words, error.option_name)}", 2)
     except click.ClickException as error:
         _stop(f"error: {error.format_message()}", 2)
     except UnweaveError as error:
@@ -459,6 +462,17 @@ def main(arguments: list[str] | None = None) -> None:
         _stop("stopped; `unweave resume RUN` goes on from the last checkpoint, a study or reproduction by itself", 130)
     except OSError as error:
         _stop(f"error: cannot read or write {error.filename or 'a file'}: {error.strerror or error}", 2)
+
+
+def _setting_instead(words: list[str], option: str) -> str:
+    """What to write where an option that `train` does not have, such as --epochs, is a setting of the system."""
+    from unweave.core.system import SYSTEMS
+
+    if words[:1] != ["train"] or len(words) < 2 or words[1] not in SYSTEMS:
+        return ""
+    name = option.lstrip("-").replace("-", "_")
+    setting = SYSTEMS[words[1]].config_class.setting_meant(name)
+    return "" if setting is None else f" It is a setting: --set {setting}=VALUE"
 
 
 def _stop(line: str, code: int) -> None:

@@ -65,6 +65,8 @@ def test_settings_do_not_change():
     [
         ({"bta": 1}, UnknownNameError, "unknown setting 'bta': did you mean 'beta'"),
         ({"inner.rl": 1}, UnknownNameError, "unknown setting 'rl': did you mean 'lr'"),
+        ({"lr": 1}, UnknownNameError, "unknown setting 'lr': did you mean 'inner.lr'"),
+        ({"learning_rate": 1}, UnknownNameError, "unknown setting 'learning_rate': did you mean 'inner.lr'"),
         ({"beta.x": 1}, ConfigError, "setting 'beta' has no parts"),
         ({"inner.lr": -1}, ConfigError, "'inner.lr'.*greater than 0"),
         ({"kind": "atuo"}, ConfigError, "did you mean 'auto'"),
@@ -75,6 +77,20 @@ def test_mistakes_are_one_line_that_teaches(change, error, match):
     with pytest.raises(error, match=match) as caught:
         Outer().override(change)
     assert "\n" not in str(caught.value)
+
+
+def test_names_of_settings_and_what_a_word_means():
+    names = Outer.setting_names()
+    assert {"beta", "inner.lr"} <= set(names)
+    assert "inner" not in names
+    assert (
+        Outer.setting_meant("inner.lr")
+        == Outer.setting_meant("lr")
+        == Outer.setting_meant("learning_rate")
+        == "inner.lr"
+    )
+    assert Outer.setting_meant("beta") == "beta"
+    assert Outer.setting_meant("epochs") is None  # this class has no steps
 
 
 def test_assignments_need_an_equals_sign():

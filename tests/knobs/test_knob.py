@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from toy_blobs import Blobs
 
+from toy_blobs import Blobs
 from unweave.base.config import Config
 from unweave.base.errors import UnknownNameError
 from unweave.core.block import Block

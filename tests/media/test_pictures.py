@@ -5,8 +5,8 @@ import io
 import numpy as np
 import pytest
 from PIL import Image
-from toy_blobs import Blobs
 
+from toy_blobs import Blobs
 from unweave.base.errors import DataError
 from unweave.core.dataspec import DataSpec
 from unweave.media import Shown, save_gif, save_png

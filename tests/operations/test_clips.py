@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 from PIL import Image
-from toy_blobs import Clips
 
+from toy_blobs import Clips
 from unweave.base.errors import UnknownNameError
 from unweave.core.block import Block
 from unweave.core.codes import Codes

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from toy_blobs import Blobs, Clips
 
+from toy_blobs import Blobs, Clips
 from unweave.base.errors import ConfigError, UnknownNameError, UnweaveError
 from unweave.core.capabilities import Decodes, Encodes
 from unweave.operations.edit import EditParams, edit

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from toy_blobs import Blobs
 
+from toy_blobs import Blobs
 from unweave.base.errors import ConfigError, UnknownNameError, UnweaveError
 from unweave.core.codes import Codes
 from unweave.operations import interpolate

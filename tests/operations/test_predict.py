@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from toy_blobs import Blobs, Clips
 
+from toy_blobs import Blobs, Clips
 from unweave.base.errors import ConfigError, ShapeError, UnweaveError
 from unweave.operations import predict
 from unweave.operations.predict import PredictParams

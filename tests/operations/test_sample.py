@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from toy_blobs import Blobs
 
+from toy_blobs import Blobs
 from unweave.base.errors import UnknownNameError
 from unweave.operations import sample
 from unweave.operations.sample import SampleParams

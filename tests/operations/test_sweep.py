@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 from scipy.stats import norm
-from toy_blobs import Blobs
 
+from toy_blobs import Blobs
 from unweave.base.errors import ConfigError
 from unweave.core.block import Block
 from unweave.core.capabilities import Decodes, Encodes

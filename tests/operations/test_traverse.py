@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from toy_blobs import Blobs
 
+from toy_blobs import Blobs
 from unweave.base.errors import ConfigError, UnknownNameError
 from unweave.operations import traverse
 from unweave.operations.traverse import TraverseParams

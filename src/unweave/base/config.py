@@ -19,6 +19,25 @@ from unweave.base.errors import ConfigError, UnknownNameError, nearest, unknown_
 
 C = TypeVar("C", bound="Config")
 
+_STEPS = ("training.steps",)
+ELSEWHERE = {
+    "epochs": _STEPS,
+    "n_epochs": _STEPS,
+    "num_epochs": _STEPS,
+    "max_epochs": _STEPS,
+    "max_steps": _STEPS,
+    "num_steps": _STEPS,
+    "iterations": _STEPS,
+    "learning_rate": ("lr",),
+    "bs": ("batch_size",),
+    "optimizer": ("optimiser.kind",),
+    "latent_dim": ("latent",),
+    "latent_dims": ("latent",),
+    "latent_size": ("latent",),
+    "z_dim": ("latent",),
+}
+"""What other libraries call settings."""
+
 
 class Config(pydantic.BaseModel):
     """Base of all settings: immutable, no unknown fields, field docs from the docstrings beneath the fields."""
@@ -40,6 +59,27 @@ class Config(pydantic.BaseModel):
     @classmethod
     def from_dict(cls: type[C], values: Mapping[str, Any]) -> C:
         return cls(**values)
+
+    @classmethod
+    def setting_names(cls) -> tuple[str, ...]:
+        """Dotted names of all settings: `beta`, `training.steps`, ..."""
+        names: list[str] = []
+        for name, field in cls.model_fields.items():
+            inner = field.annotation
+            if isinstance(inner, type) and issubclass(inner, Config):
+                names += [f"{name}.{part}" for part in inner.setting_names()]
+            else:
+                names.append(name)
+        return tuple(names)
+
+    @classmethod
+    def setting_meant(cls, name: str) -> str | None:
+        """The setting that a name without its first parts, or another library's word for it, stands for."""
+        for word in (name, *ELSEWHERE.get(name, ())):
+            found = [dotted for dotted in cls.setting_names() if dotted == word or dotted.endswith(f".{word}")]
+            if found:
+                return min(found, key=lambda dotted: dotted.count("."))
+        return None
 
     def override(self: C, changes: Mapping[str, Any]) -> C:
         """The same settings with dotted names changed: `{"beta": 4, "training.steps": "2000"}`.
@@ -67,6 +107,9 @@ def parse_assignments(assignments: Iterable[str]) -> dict[str, str]:
 def _assign(cls: type[Config], values: dict[str, Any], dotted: str, value: Any) -> None:
     head, _, rest = dotted.partition(".")
     if head not in cls.model_fields:
+        meant = cls.setting_meant(dotted)
+        if meant is not None:
+            raise UnknownNameError(f"unknown setting {dotted!r}: did you mean {meant!r}?")
         raise unknown_name("setting", head, cls.model_fields)
     if rest:
         inner = cls.model_fields[head].annotation

@@ -14,6 +14,10 @@ class UnweaveError(Exception):
     """Anything the caller can mend; the message is one line that says how."""
 
 
+class ArgumentError(UnweaveError, TypeError):
+    """A function was called with an argument it does not have, or with one of another type."""
+
+
 class ConfigError(UnweaveError, ValueError):
     """A setting has a value it cannot have."""
 
@@ -53,10 +57,10 @@ class UnknownNameError(UnweaveError, KeyError):
         return str(self.args[0])  # KeyError would put the message in quotes
 
 
-def nearest(name: str, known: Iterable[str], limit: int = 3) -> tuple[str, ...]:
-    """The known names most like `name`, best first; empty when nothing is similar."""
+def nearest(name: str, known: Iterable[str], limit: int = 3, cutoff: float = 0.5) -> tuple[str, ...]:
+    """The known names most like `name`, best first; empty when nothing is as similar as `cutoff` (1 is equal)."""
     lowered = {candidate.lower(): candidate for candidate in known}
-    return tuple(lowered[match] for match in difflib.get_close_matches(name.lower(), lowered, n=limit, cutoff=0.5))
+    return tuple(lowered[match] for match in difflib.get_close_matches(name.lower(), lowered, n=limit, cutoff=cutoff))
 
 
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> UnknownNameError:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from unweave.data._dataset import DATA as DATA
     from unweave.data._dataset import DataSet as DataSet
     from unweave.data._dataset import DataSource as DataSource
+    from unweave.data._dataset import row_numbers as row_numbers
     from unweave.data._given import Given as Given
     from unweave.data._picture import check_takes_pictures as check_takes_pictures
     from unweave.data._picture import observed as observed
@@ -29,6 +30,7 @@ _PLACES = {
     "check_takes_pictures": "_picture",
     "check_values": "_check",
     "observed": "_picture",
+    "row_numbers": "_dataset",
     "read_groups": "_table",
     "DATA": "_dataset",
     "DataSet": "_dataset",
@@ -54,9 +56,14 @@ def source(name_or_path: str | Path, **settings: Any) -> DataSource:
     A name wins over a path; write ./mnist for a folder that has the name of a data set. Settings may be text, as on the
     command line: size="32".
     """
-    from unweave.base.errors import DataError, UnknownNameError, unknown_name
+    from unweave.base.errors import ArgumentError, DataError, UnknownNameError, unknown_name
     from unweave.data._dataset import DATA
 
+    if not isinstance(name_or_path, (str, os.PathLike)):
+        raise ArgumentError(
+            f"data are of type {type(name_or_path).__name__}: give a name, a path, or unweave.data.from_arrays(...) of "
+            "what is in memory"
+        )
     text = os.fspath(name_or_path)
     if isinstance(name_or_path, str) and text in DATA:
         return _settle(DATA[text], settings)

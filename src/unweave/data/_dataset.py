@@ -20,6 +20,14 @@ from unweave.data._fitting import Fitted, middle
 Rows = Sequence[int] | np.ndarray
 
 
+def row_numbers(rows: Rows) -> np.ndarray:
+    """(n,) whole numbers, as they were given."""
+    array = np.asarray(rows)
+    if array.size and array.dtype.kind not in "iu":
+        raise DataError(f"rows are of type {array.dtype}: give whole numbers, such as [0, 5, 7]")
+    return array.astype(np.int64)
+
+
 @dataclass(frozen=True, eq=False)
 class DataSet:
     """N observations, read by row number.
@@ -49,7 +57,7 @@ class DataSet:
 
     def observations(self, rows: Rows) -> np.ndarray:
         """(n, *spec.shape) float32 observations of the given rows."""
-        rows = np.asarray(rows, dtype=np.int64)
+        rows = row_numbers(rows)
         if rows.size and not 0 <= (lowest := rows.min()) <= (highest := rows.max()) < len(self):
             wrong = int(lowest) if lowest < 0 else int(highest)
             raise DataError(f"there is no row {wrong} in {self.name}: it has rows 0 to {len(self) - 1}")
@@ -57,7 +65,7 @@ class DataSet:
 
     def take(self, rows: Rows) -> DataSet:
         """The data set of these rows only."""
-        rows = np.asarray(rows, dtype=np.int64)
+        rows = row_numbers(rows)
         return replace(
             self,
             spec=replace(self.spec, size=len(rows)),

@@ -128,7 +128,7 @@ def evaluate(
 
     Factors that are constant or have no value are left out with a note.
     """
-    chosen = [METRICS[name] for name in scores] if scores is not None else list(METRICS)
+    chosen = list(METRICS) if scores is None else [METRICS[name] for name in check_names(scores)]
     seed = int(rng.integers(2**63)) if isinstance(rng, np.random.Generator) else rng
     rows = len(check_codes(codes)[0])
     table, notes = (None, []) if factors is None else _usable(check_factors(factors, names, kinds), rows)
@@ -150,6 +150,13 @@ def evaluate(
         progress("", len(chosen), len(chosen))
     notes += [f"{name}: {score.settings['note']}" for name, score in found.items() if "note" in score.settings]
     return Evaluation(found, skipped, notes, seconds)
+
+
+def check_names(scores: Sequence[str]) -> Sequence[str]:
+    """The names as they were given; MetricError for one name alone, whose letters would be taken for names."""
+    if isinstance(scores, str):
+        raise MetricError(f"scores is the text {scores!r}: give a list, [{scores!r}]")
+    return scores
 
 
 def _run(entry: Metric, codes: Any, factors: Factors | None, spreads: Any, seed: int) -> Score:

@@ -39,7 +39,7 @@ class Manifest(Config):
     """Shape, range and number of training observations."""
     split: dict[str, Any]
     """How rows are split."""
-    seed: int
+    seed: pydantic.NonNegativeInt
     """Seed of every random number."""
     threads: pydantic.PositiveInt
     """CPU threads; kept on resuming, since sums in another order differ in the last bit."""

@@ -23,9 +23,10 @@ from unweave.core.codes import Codes
 from unweave.core.dataspec import DataSpec
 from unweave.core.score import Score
 from unweave.core.system import SYSTEMS, System
-from unweave.data import DATA, DataSet, DataSource, Given, Split
+from unweave.data import DATA, DataSet, DataSource, Given, Split, row_numbers
 from unweave.media import Shown
 from unweave.operations import OPERATIONS, Inputs, Operation
+from unweave.runs.arguments import check_data, check_modules
 from unweave.runs.checkpoint import checkpoint_step, load_weights
 from unweave.runs.checkup import Checkup, read_checkup
 from unweave.runs.codes_file import from_arrays, load_arrays, write_codes
@@ -62,6 +63,8 @@ class Run:
         system: System | None = None,
         modules: dict[str, nn.Module] | None = None,
     ):
+        if dataset is not None:
+            check_data(dataset)
         self.path, self.manifest = path, manifest
         self._dataset, self._system = dataset, system
         self._given = dataset is not None
@@ -82,6 +85,8 @@ class Run:
         manifest = read_manifest(path)
         if system is not None and manifest.system != system:
             raise RunError(f"{path} is a run of {manifest.system}, not of {system}: give a run of {system}")
+        if modules:
+            check_modules(cls.open, SYSTEMS[manifest.system], modules)
         return cls(path, manifest, dataset=data, modules=modules)
 
     def __repr__(self) -> str:
@@ -176,8 +181,8 @@ class Run:
         groups: (n,) which group each row belongs to, for systems that accumulate evidence over groups; without it
                 each row stands for itself
         """
-        rows = np.asarray(rows, dtype=np.int64)
-        if len(rows) == 0:
+        rows = row_numbers(rows)
+        if rows.ndim != 1 or len(rows) == 0:
             raise DataError("there are no rows to encode: choose at least one")
         dataset = self.dataset()
 
@@ -288,13 +293,13 @@ class Run:
 
     def evaluate(self, scores: Sequence[str] | None = None, progress: bool = False) -> Evaluation:
         """Score the kept codes and write scores.json and scores.csv; named scores are added to those there are."""
-        from unweave.metrics import Evaluation, evaluate
+        from unweave.metrics import Evaluation, check_names, evaluate
 
         codes, rows = self._read_codes()
         factors = self.dataset().factors
         known = None if factors is None else factors.take(rows)
         with score_bar(show=progress) as callback:
-            of_codes = scores if scores is None else [name for name in scores if name != NAME]
+            of_codes = scores if scores is None else [name for name in check_names(scores) if name != NAME]
             result = evaluate(codes, known, scores=of_codes, rng=self.manifest.seed, progress=callback)
         result = with_pictures(self, result, scores)
         plain = result.to_dict()

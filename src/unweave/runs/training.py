@@ -23,6 +23,7 @@ from unweave.batches.assemble import Batches
 from unweave.core.order import Table
 from unweave.core.system import SYSTEMS, System
 from unweave.data import DataSet, DataSource, Split, check_observations, check_values, source
+from unweave.runs.arguments import check_modules, check_settings, check_split
 from unweave.runs.checkpoint import Checkpoint, checkpoint_step, read_checkpoint, save_weights
 from unweave.runs.log import read_log
 from unweave.runs.loop import ORDER, WEIGHTS, fit
@@ -61,6 +62,9 @@ def train(
     if run is not None and not str(run).strip():
         raise RunError("run is an empty text: name a folder, or leave it out for runs/SYSTEM-DATA-SEED")
     cls = SYSTEMS[system] if isinstance(system, str) else _known(system)
+    check_modules(train, cls, modules)
+    check_settings(settings)
+    check_split(split)
     changes = parse_assignments(settings) if isinstance(settings, list) else dict(settings or {})
     config = cls.config_class.preset(preset).override(changes)
     origin, dataset = _load(data, data_settings or {})
@@ -113,6 +117,7 @@ def resume(
     """
     folder = Path(run)
     handle = Run(folder, read_manifest(folder), dataset=data)
+    check_modules(resume, SYSTEMS[handle.manifest.system], modules)
     if handle.sampled:
         raise RunError(f"{folder} has only a sample of its data with it: train another with `unweave train`")
     with sole_writer(folder) as writer:
