@@ -263,7 +263,7 @@ def test_data_that_changed_since(run):
 
 
 def test_data_of_another_size_are_refused(run):
-    with pytest.raises(DataError, match="now gives 54 training rows and the run was trained on 36"):
+    with pytest.raises(DataError, match=r"is not what .* was trained on, it has 60 observations instead of 40"):
         resume(run.path, steps=12, data=small_data(60), progress=False)
 
 

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from unweave.data._dataset import DataSet as DataSet
     from unweave.data._dataset import DataSource as DataSource
     from unweave.data._dataset import row_numbers as row_numbers
+    from unweave.data._digest import data_difference as data_difference
+    from unweave.data._digest import digest as digest
+    from unweave.data._digest import factor_difference as factor_difference
     from unweave.data._given import Given as Given
     from unweave.data._picture import check_takes_pictures as check_takes_pictures
     from unweave.data._picture import observed as observed
@@ -29,6 +32,9 @@ _PLACES = {
     "check_observations": "_check",
     "check_takes_pictures": "_picture",
     "check_values": "_check",
+    "data_difference": "_digest",
+    "digest": "_digest",
+    "factor_difference": "_digest",
     "observed": "_picture",
     "row_numbers": "_dataset",
     "read_groups": "_table",

@@ -37,6 +37,8 @@ class Manifest(Config):
     """The data source's settings, complete."""
     data_spec: dict[str, Any]
     """Shape, range and number of training observations."""
+    data_digest: dict[str, Any] = pydantic.Field(default_factory=dict)
+    """By what the data are known again: size, hash of sampled observations, hash of each factor."""
     split: dict[str, Any]
     """How rows are split."""
     seed: pydantic.NonNegativeInt

@@ -23,7 +23,7 @@ from unweave.core.codes import Codes
 from unweave.core.dataspec import DataSpec
 from unweave.core.score import Score
 from unweave.core.system import SYSTEMS, System
-from unweave.data import DATA, DataSet, DataSource, Given, Split, row_numbers
+from unweave.data import DATA, DataSet, DataSource, Given, Split, data_difference, row_numbers
 from unweave.media import Shown
 from unweave.operations import OPERATIONS, Inputs, Operation
 from unweave.runs.arguments import check_data, check_modules
@@ -68,6 +68,7 @@ class Run:
         self.path, self.manifest = path, manifest
         self._dataset, self._system = dataset, system
         self._given = dataset is not None
+        self._known: DataSet | None = None  # the data that were found to be those it was trained on
         self._modules = dict(modules or {})
         self._said: set[str] = set()
 
@@ -140,14 +141,26 @@ class Run:
             if source is None:
                 raise RunError(f"{self.path} was trained on data in memory: open it with Run.open(path, data=...)")
             self._dataset = source.load()
+        if self._dataset is not self._known:
+            self._check_data(self._dataset)
+            self._known = self._dataset
+        return self._dataset
+
+    def _check_data(self, found: DataSet) -> None:
+        """Raise DataError unless these are the data the run was trained on, or the sample that travels with it."""
         expected = DataSpec.from_dict(self.manifest.data_spec)
-        found = self._dataset.spec
-        if (found.shape, found.values, found.levels) != (expected.shape, expected.values, expected.levels):
+        spec = found.spec
+        if (spec.shape, spec.values, spec.levels) != (expected.shape, expected.values, expected.levels):
             raise DataError(
-                f"{self._dataset.name} has {found.values} observations of shape {found.shape} and the run was trained "
+                f"{found.name} has {spec.values} observations of shape {spec.shape} and the run was trained "
                 f"on {expected.values} ones of shape {expected.shape}: the data changed since"
             )
-        return self._dataset
+        other = "" if self.sampled else data_difference(found, self.manifest.data_digest)
+        if other:
+            raise DataError(
+                f"{found.name} is not what {self.path} was trained on, {other}: give those data; new observations are "
+                "encoded by `unweave encode RUN --data` and run.encode(...)"
+            )
 
     def split_rows(self) -> dict[str, np.ndarray]:
         """Row numbers of each split: train, and where they have any, validation, test and held_out.
@@ -390,6 +403,7 @@ class Run:
         """Write report.html and return its path."""
         from unweave.report import write_report
 
+        self.dataset()  # which may not be there, or others: then nothing is written
         self.cite()
         return write_report(self)
 

@@ -22,7 +22,16 @@ from unweave.base.shell import quoted
 from unweave.batches.assemble import Batches
 from unweave.core.order import Table
 from unweave.core.system import SYSTEMS, System
-from unweave.data import DataSet, DataSource, Split, check_observations, check_values, source
+from unweave.data import (
+    DataSet,
+    DataSource,
+    Split,
+    check_observations,
+    check_values,
+    digest,
+    factor_difference,
+    source,
+)
 from unweave.runs.arguments import check_modules, check_settings, check_split
 from unweave.runs.checkpoint import Checkpoint, checkpoint_step, read_checkpoint, save_weights
 from unweave.runs.log import read_log
@@ -79,6 +88,7 @@ def train(
         data=origin.name if origin is not None else "",
         data_settings=origin.to_dict() if origin is not None else {},
         data_spec=spec.to_dict(),
+        data_digest=digest(dataset),
         split=(split or Split()).to_dict(),
         seed=seed,
         threads=threads or sensible_threads(),
@@ -132,6 +142,9 @@ def resume(
         handle = Run(folder, manifest, dataset=data, modules=modules)
         dataset = handle.dataset()
         built = handle.build_system()
+        reads = tuple(filter(None, (built.reads.group, *built.reads.labels)))
+        if other := factor_difference(dataset, manifest.data_digest, reads):
+            raise DataError(f"{dataset.name} is not what {folder} was trained on, {other}: give those data")
         if checkpoint is not None:
             checkpoint.load_weights(built)
         wanted = built.config.training.steps

@@ -47,14 +47,13 @@ def digit_inputs(lab: Lab, count: int, each: int = 1, grouped: bool = True) -> t
     Strategy 2 of the paper accumulates ten images of a digit; the images shown are the first ones of these.
     """
     from unweave.operations import Inputs
-    from unweave.runs import Run
 
     data = lab.held_out("mlvae", lab.seeds[0], "mnist", split="test")
-    run = Run.open(lab.run("mlvae", lab.seeds[0]).path, data=data)
+    run = lab.run("mlvae", lab.seeds[0])
     assert data.factors is not None
     digit = data.factors.values[:, 0]
     rows = np.concatenate([np.flatnonzero(digit == value)[:MOST] for value in range(count)])
-    codes = run.encode_rows(rows, groups=digit[rows] if grouped else None)
+    codes = run.encode(data.observations(rows), groups=digit[rows] if grouped else None)
     shown = np.concatenate([np.flatnonzero(digit[rows] == value)[:each] for value in range(count)])
     chosen = rows[shown]
     inputs = Inputs(data.observations(chosen), codes.take(shown), codes, chosen, digit[chosen])
@@ -101,13 +100,12 @@ def generation(lab: Lab, path: Path) -> None:
 def accumulation(lab: Lab, path: Path) -> None:
     """Of three digits the test image whose content lies most clearly nearer to another digit's, with three others."""
     from unweave.operations import OPERATIONS, Inputs
-    from unweave.runs import Run
 
     data = lab.held_out("mlvae", lab.seeds[0], "mnist", split="test")
-    run = Run.open(lab.run("mlvae", lab.seeds[0]).path, data=data)
+    run = lab.run("mlvae", lab.seeds[0])
     assert data.factors is not None
     digit = data.factors.values[:, 0].astype(int)
-    reference = run.encode_rows(np.arange(len(data)))
+    reference = run.encode(data.observations(np.arange(len(data))))
     content = reference["content"]
     middles = np.stack([content[digit == value].mean(0) for value in np.unique(digit)])
     distance = np.linalg.norm(content[:, None] - middles[None], axis=2)  # (N, classes)

@@ -14,18 +14,17 @@ DIGITS, FACES = ("mlvae", "vae"), ("faces-mlvae", "faces-vae")
 
 def codes_of(lab: Lab, row: str, seed: int) -> tuple[Any, np.ndarray]:
     """Codes of single test observations (strategy 1) and their classes; faces are of people not trained on."""
-    from unweave.runs import Run
-
     run = lab.run(row, seed)
     if row in FACES:
         data, rows, factor = run.dataset(), run.split_rows()["test"], "subject"
+        codes = run.encode_rows(rows)
     else:
         data, factor = lab.held_out(row, seed, "mnist", split="test"), "digit"
         rows = np.arange(len(data))
-        run = Run.open(run.path, data=data)
+        codes = run.encode(data.observations(rows))
     assert data.factors is not None
     name = factor if factor in data.factors.names else data.factors.names[0]  # a substitute has its own
-    return run.encode_rows(rows), data.factors.column(name)[rows]
+    return codes, data.factors.column(name)[rows]
 
 
 def curves(lab: Lab, row: str, seed: int) -> dict[str, dict[str, list[float]]]:
