@@ -181,16 +181,23 @@ cli.add_command(decode)
 @cli.command(short_help="Score a run, or codes of any model.")
 @click.argument("target", type=PATH)
 @click.option("--score", "scores", multiple=True, help="Only this score (`unweave metrics`). May be repeated.")
+@click.option("--split", help="Which rows of a run: test, all, train, validation or held_out [those kept; test].")
 @click.option("--factors", type=PATH, help="Factor table (CSV, Parquet) for codes of any model.")
 @click.option("--quiet", is_flag=True, help="No progress bar.")
-def evaluate(target: Path, scores: tuple[str, ...], factors: Path | None, quiet: bool) -> None:
-    """Score a run, or codes of any model: `unweave evaluate codes.npy --factors factors.csv`."""
+def evaluate(target: Path, scores: tuple[str, ...], split: str | None, factors: Path | None, quiet: bool) -> None:
+    """Score a run, or codes of any model: `unweave evaluate codes.npy --factors factors.csv`.
+
+    Which rows were scored is said below the scores, with a warning where they are few. Of a run they are the test rows,
+    up to 10,000, or those last encoded; --split takes others.
+    """
     if target.suffix in (".npy", ".npz") and not target.exists():
         raise UnweaveError(f"there is no file {target}: give a run, or codes as a .npy array")
     if target.is_file():
         from unweave.metrics import evaluate as score
         from unweave.runs.progress import score_bar
 
+        if split is not None:
+            raise click.UsageError("--split goes with a run: a file of codes is scored as it is")
         codes = _read_codes(target)
         table = None
         if factors is not None:
@@ -204,7 +211,7 @@ def evaluate(target: Path, scores: tuple[str, ...], factors: Path | None, quiet:
 
         if factors is not None:
             raise click.UsageError("--factors goes with a file of codes: a run has its data set's own factors")
-        result = Run.open(target).evaluate(scores or None, progress=not quiet)
+        result = Run.open(target).evaluate(scores or None, progress=not quiet, split=split)
     click.echo(result.table())
 
 

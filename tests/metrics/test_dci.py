@@ -433,10 +433,21 @@ class TestScore:
     def test_jackknife_formula(self):
         values = [0.5, 0.6, 0.4, 0.55, 0.45]
         variance = 4 / 5 * sum((v - 0.5) ** 2 for v in values)
-        low, high = _jackknife(values, 0.52)
+        low, high = _jackknife(values, 0.52, 100)
         assert low == pytest.approx(0.52 - 2.7764451 * variance**0.5)
         assert high == pytest.approx(0.52 + 2.7764451 * variance**0.5)
-        assert _jackknife([0.9, 1.0], 1.0)[1] == 1.0
+        assert _jackknife([0.9, 1.0], 1.0, 100)[1] == 1.0
+        assert _jackknife([1.0] * 5, 1.0, 60) == pytest.approx((0.05 ** (1 / 60), 1.0))  # folds that all agree
+
+    @pytest.mark.parametrize("score", ALL)
+    def test_a_value_made_by_one_factor_alone_says_so(self, score):
+        rng = np.random.default_rng(0)
+        known, unknown = rng.normal(size=(200, 2)), rng.integers(2, size=200)
+        factors = {"known": known[:, 0], "other": known[:, 1]}
+        assert "note" not in score(known, factors).settings
+        if score is dci_lasso:  # trees fit noise, so that no factor is without any importance
+            found = score(known[:, :1], {"known": known[:, 0], "unknown": np.where(unknown, 1.0, -1.0)})
+            assert found.settings["note"] == "only 'known' of 2 factors is predicted: no dimension can matter for two"
 
     def test_refuses(self):
         rng = np.random.default_rng(0)

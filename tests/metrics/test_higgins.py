@@ -7,6 +7,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from unweave.base.errors import MetricError
+from unweave.metrics._interval import unseen
 from unweave.metrics.higgins import Groups, higgins_changed, higgins_fixed
 from unweave.metrics.kim import kim
 
@@ -61,7 +62,7 @@ def test_perfect_codes_score_one(higgins):
     factors = all_combinations()
     score = higgins(factors, factors, names=["shape", "size", "x", "y"])
     assert score.value == 1.0
-    assert score.interval == (1.0, 1.0)
+    assert score.interval == unseen((1.0, 1.0), len(factors), bounds=(0.0, 1.0))
     assert score.parts["factors"] == ("shape", "size", "x", "y")
     np.testing.assert_array_equal(score.parts["confusion"], np.eye(4))
 

@@ -68,18 +68,41 @@ def test_weighing_rows_is_drawing_them(rows, monkeypatch):
 def test_repeats_give_the_student_interval():
     values = [0.3, 0.5, 0.45, 0.6]
     expected = stats.t.interval(0.9, 3, loc=np.mean(values), scale=stats.sem(values))
-    assert repeat_interval(values, 0.9) == pytest.approx(expected)
-    assert repeat_interval([1.0, 1.0]) == (1.0, 1.0)
-    assert repeat_interval([0.99, 1.0], bounds=(0.0, 1.0))[1] == 1.0
+    assert repeat_interval(values, 50, 0.9) == pytest.approx(expected)
+    assert repeat_interval([1.0, 1.0], 50) == (1.0, 1.0)
+    assert repeat_interval([0.99, 1.0], 50, bounds=(0.0, 1.0))[1] == 1.0
+
+
+@pytest.mark.parametrize("rows", [1, 7, 60, 10_000])
+def test_draws_that_all_agree_leave_room_for_what_the_rows_do_not_show(rows):
+    """A kind of row with this share of all is not among N rows with probability 0.05: found here by bisection."""
+    share, above = 0.0, 1.0
+    while above - share > 1e-12:
+        middle = (share + above) / 2
+        share, above = (middle, above) if (1 - middle) ** rows > 0.05 else (share, middle)
+    draws = np.random.default_rng(0)
+    same = bootstrap_interval(lambda drawn: 1.0, rows, draws, repeats=5, bounds=(0.0, 1.0))
+    assert same == pytest.approx((1 - share, 1.0), abs=1e-9)
+    again = weighted_bootstrap_interval(lambda w: np.full(w.shape[1], 0.5), rows, draws, repeats=5, bounds=(0.0, 1.0))
+    assert again == pytest.approx((max(0, 0.5 - share), min(1, 0.5 + share)), abs=1e-9)
+    assert repeat_interval([-1.0, -1.0], rows, bounds=(-1.0, 1.0)) == pytest.approx((-1.0, 2 * share - 1), abs=1e-9)
+    for bounds in (None, (0.0, np.inf)):  # where there is no range there is no share of it
+        assert bootstrap_interval(lambda drawn: 1.0, rows, draws, repeats=5, bounds=bounds) == (1.0, 1.0)
+
+
+def test_draws_that_differ_are_left_as_they_are():
+    data = np.random.default_rng(0).random(20)
+    found = bootstrap_interval(lambda rows: data[rows].mean(), 20, np.random.default_rng(1), bounds=(0.0, 1.0))
+    assert found == bootstrap_interval(lambda rows: data[rows].mean(), 20, np.random.default_rng(1))
 
 
 def test_too_few_repeats_and_impossible_levels_are_errors():
     with pytest.raises(MetricError, match="at least 2"):
-        repeat_interval([1.0])
+        repeat_interval([1.0], 50)
     with pytest.raises(MetricError, match="at least 2"):
         bootstrap_interval(lambda rows: 0.0, 3, np.random.default_rng(0), repeats=1)
     with pytest.raises(MetricError, match="level"):
-        repeat_interval([1.0, 2.0], level=95)
+        repeat_interval([1.0, 2.0], 50, level=95)
 
 
 def test_generator_knows_its_seed_and_keeps_a_given_generator():

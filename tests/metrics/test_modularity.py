@@ -5,6 +5,7 @@ import pytest
 from sklearn.metrics import mutual_info_score
 
 from unweave.base.errors import MetricError
+from unweave.metrics._interval import unseen
 from unweave.metrics.modularity import modularity, modularity_per_dimension
 
 
@@ -81,7 +82,7 @@ def test_noise_scores_zero_though_factors_have_different_numbers_of_values(rows)
     assert modularity_by_loops(codes, factors).mean() > 0.2
     score = modularity(codes, factors, repeats=10)
     assert score.value == 0.0
-    assert score.interval == (0.0, 0.0)
+    assert score.interval == unseen((0.0, 0.0), rows, bounds=(0.0, 1.0))
 
 
 def test_duplicated_codes_stay_modular_and_a_mixed_dimension_is_not():

@@ -8,6 +8,7 @@ import pytest
 
 from unweave.base.errors import MetricError
 from unweave.metrics import category_purity
+from unweave.metrics._interval import unseen
 
 
 def slow(categories, labels):
@@ -49,7 +50,7 @@ def test_perfect_categories_under_other_numbers(noisy):
     labels = noisy[1]
     found = category_purity((labels + 4) % 10, labels)
     assert found.purity == 1
-    assert found.interval == (1, 1)
+    assert found.interval == unseen((1.0, 1.0), len(labels), bounds=(0.0, 1.0))
     assert found.labels.tolist() == [(k + 6) % 10 for k in range(10)]
 
 

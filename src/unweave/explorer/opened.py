@@ -343,7 +343,7 @@ class _State:
                 for score in scores.values()
             ],
             "skipped": dict(scores.skipped),
-            "notes": list(scores.notes),
+            "notes": [line for line in (scores.about, scores.warning, *scores.notes) if line],
             "command": f"unweave evaluate {quoted(self.run.path)}",
         }
 

@@ -18,7 +18,7 @@ from unweave.core.score import Score
 from unweave.metrics._metric import METRICS, Metric, metric
 
 if TYPE_CHECKING:
-    from unweave.metrics._evaluate import Evaluation, check_names, evaluate
+    from unweave.metrics._evaluate import Evaluation, check_names, evaluate, warning_of
     from unweave.metrics._group_classifier import GroupClassification, classify_groups
     from unweave.metrics._importance import disentanglement_completeness
     from unweave.metrics._purity import CategoryPurity, category_purity
@@ -44,12 +44,14 @@ __all__ = [
     "recognition",
     "temporal_correlation",
     "temporal_information",
+    "warning_of",
 ]
 
 _ELSEWHERE = {
     "Evaluation": "unweave.metrics._evaluate",
     "evaluate": "unweave.metrics._evaluate",
     "check_names": "unweave.metrics._evaluate",
+    "warning_of": "unweave.metrics._evaluate",
     "CategoryPurity": "unweave.metrics._purity",
     "category_purity": "unweave.metrics._purity",
     "GroupClassification": "unweave.metrics._group_classifier",

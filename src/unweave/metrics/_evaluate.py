@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ import numpy as np
 from unweave.base.errors import MetricError, unknown_name
 from unweave.core.factors import FactorKind, Factors
 from unweave.core.score import Score
+from unweave.metrics._few import few_rows
 from unweave.metrics._inputs import check_codes, check_factors
 from unweave.metrics._metric import METRICS, Metric
 
@@ -26,6 +27,8 @@ class Evaluation(Mapping[str, Score]):
     skipped: name -> why the score does not apply to these codes and factors
     notes:   what was left out of the factors, and what a score says about its own reliability
     seconds: name -> how long it took; not kept in `to_dict`
+    about:   which rows were scored
+    warning: why these rows are few for these scores; empty where they are enough
     """
 
     def __init__(
@@ -34,11 +37,14 @@ class Evaluation(Mapping[str, Score]):
         skipped: Mapping[str, str] | None = None,
         notes: Sequence[str] = (),
         seconds: Mapping[str, float] | None = None,
+        about: str = "",
+        warning: str = "",
     ):
         self._scores = dict(scores)
         self.skipped = dict(skipped or {})
         self.notes = tuple(notes)
         self.seconds = dict(seconds or {})
+        self.about, self.warning = about, warning
 
     def __getitem__(self, name: str) -> Score:
         if name in self.skipped:
@@ -63,7 +69,8 @@ class Evaluation(Mapping[str, Score]):
         return self.table()
 
     def table(self) -> str:
-        """Plain text: a line for each score with its value, 95 % interval and direction; then what was skipped."""
+        """Plain text: a line for each score with its value, 95 % interval and direction; then what was skipped, and the
+        rows that were scored, with a warning where they are few."""
         lines = [("score", "value", "95 % interval", "better")]
         for score in self.values():
             interval = "" if score.interval is None else f"[{score.interval[0]:.3f}, {score.interval[1]:.3f}]"
@@ -75,6 +82,8 @@ class Evaluation(Mapping[str, Score]):
         ]
         rows += [f"{name} does not apply: {reason}" for name, reason in self.skipped.items()]
         rows += [f"note: {note}" for note in self.notes]
+        rows += [f"scored: {self.about}"] if self.about else []
+        rows += [f"warning: {self.warning}"] if self.warning else []
         return "\n".join(rows)
 
     def to_csv(self) -> str:
@@ -93,13 +102,16 @@ class Evaluation(Mapping[str, Score]):
             "scores": {name: score.to_dict() for name, score in self.items()},
             "skipped": dict(self.skipped),
             "notes": list(self.notes),
+            "about": self.about,
+            "warning": self.warning,
         }
 
     @staticmethod
     def from_dict(plain: Mapping[str, Any]) -> Evaluation:
         """What `to_dict` made, also after JSON; lists of numbers become arrays again."""
         scores = {name: _score(score) for name, score in plain["scores"].items()}
-        return Evaluation(scores, plain.get("skipped"), plain.get("notes", ()))
+        said = {name: plain.get(name, "") for name in ("about", "warning")}
+        return Evaluation(scores, plain.get("skipped"), plain.get("notes", ()), **said)
 
 
 DIRECTION = {True: "higher", False: "lower", None: "-"}
@@ -149,7 +161,13 @@ def evaluate(
     if progress is not None:
         progress("", len(chosen), len(chosen))
     notes += [f"{name}: {score.settings['note']}" for name, score in found.items() if "note" in score.settings]
-    return Evaluation(found, skipped, notes, seconds)
+    return Evaluation(found, skipped, notes, seconds, f"{rows:,} rows", warning_of(found, rows, table))
+
+
+def warning_of(scores: Iterable[str], rows: int, factors: Factors | None) -> str:
+    """Why so many rows with these factors are few for these scores; empty where they are enough."""
+    table = None if factors is None else _usable(factors, rows)[0]
+    return few_rows(rows, table, [METRICS[name].needs for name in scores if name in METRICS])
 
 
 def check_names(scores: Sequence[str]) -> Sequence[str]:

@@ -35,10 +35,12 @@ def bootstrap_interval(
     centre:    the statistic of the rows themselves. Duplicate rows inflate estimates such as a plug-in mutual
                information a second time; with `centre` the replicates are shifted so that their median is there.
     bounds:    the range of possible values, to which the interval is cut
+
+    Where all draws agree it is that of `unseen`.
     """
     _check(level, repeats)
     values = np.array([statistic(rng.integers(n_rows, size=n_rows)) for _ in range(repeats)], dtype=np.float64)
-    return _percentiles(values, level, centre, bounds)
+    return unseen(_percentiles(values, level, centre, bounds), n_rows, level, bounds)
 
 
 def weighted_bootstrap_interval(
@@ -72,7 +74,24 @@ def weighted_bootstrap_interval(
             weights[start : start + TURNED_AT_ONCE] = counts[:, start : start + TURNED_AT_ONCE].T
         with threadpool_limits(limits=1):  # products this small are done before a second thread is awake
             values.append(statistic(weights))
-    return _percentiles(np.concatenate(values).astype(np.float64), level, centre, bounds)
+    drawn = _percentiles(np.concatenate(values).astype(np.float64), level, centre, bounds)
+    return unseen(drawn, n_rows, level, bounds)
+
+
+def unseen(
+    interval: tuple[float, float], n_rows: int, level: float = 0.95, bounds: tuple[float, float] | None = None
+) -> tuple[float, float]:
+    """The interval; where it has no width, what N rows cannot tell.
+
+    Drawing again rows that all say the same says the same, however few they are. But with probability `level` a kind
+    of row that is not among N is at most a share 1 - (1 - level)^(1/N) of all, about 3 / N. The interval reaches that
+    share of the range of possible values from the value; infinite ranges are left alone.
+    """
+    low, high = interval
+    if bounds is None or not np.isfinite(bounds).all() or not high - low < 1e-12:
+        return interval
+    reach = (bounds[1] - bounds[0]) * (1 - (1 - level) ** (1 / n_rows))
+    return _cut(low - reach, high + reach, bounds)
 
 
 def _percentiles(
@@ -88,14 +107,20 @@ def _percentiles(
 
 
 def repeat_interval(
-    values: Sequence[float] | np.ndarray, level: float = 0.95, *, bounds: tuple[float, float] | None = None
+    values: Sequence[float] | np.ndarray,
+    n_rows: int,
+    level: float = 0.95,
+    *,
+    bounds: tuple[float, float] | None = None,
 ) -> tuple[float, float]:
     """Student t interval of the mean of R repeats: mean -/+ t_{R-1} s / sqrt(R).
 
     It covers the chance inside the protocol (which groups were drawn, which half trained the classifier) for these
-    codes. It does not cover the choice of the N rows, nor the training of the model that made the codes.
+    codes. It does not cover the choice of the N rows, but for repeats that all agree, where it is that of `unseen`; nor
+    the training of the model that made the codes.
 
     values: (R,) results of repeats that differ in their random draws only; at least 2
+    n_rows: N
     bounds: the range of possible values, to which the interval is cut
     """
     from scipy import special
@@ -106,7 +131,7 @@ def repeat_interval(
         raise MetricError(f"there are {values.size} repeats: an interval needs at least 2")
     mean, error = values.mean(), values.std(ddof=1) / np.sqrt(values.size)
     reach = special.stdtrit(values.size - 1, (1 + level) / 2) * error
-    return _cut(float(mean - reach), float(mean + reach), bounds)
+    return unseen(_cut(float(mean - reach), float(mean + reach), bounds), n_rows, level, bounds)
 
 
 def generator(rng: int | np.random.Generator) -> tuple[np.random.Generator, int | None]:

@@ -18,7 +18,7 @@ from unweave.core.factors import FactorKind
 from unweave.core.score import Score
 from unweave.metrics._importance import Boosted, Forest, Predictor, disentanglement_completeness, lasso
 from unweave.metrics._inputs import Checked, check
-from unweave.metrics._interval import generator
+from unweave.metrics._interval import generator, unseen
 from unweave.metrics._metric import metric
 
 EASTWOOD = Card(
@@ -142,10 +142,19 @@ def _score(
     random, seed = generator(rng)
     importances, error, classify = _predict(checked, predictor, random, folds, most_classes, jobs)
     shares = disentanglement_completeness(importances.mean(axis=0))
+    settings = {**settings, "folds": folds, "rows": len(checked.codes), "seed": seed, "factors": checked.names}
+    predicted = [n for n, of in zip(checked.names, importances.mean(axis=0).sum(axis=0), strict=True) if of > 0]
+    if len(predicted) < 2 <= len(checked.names):
+        only = f"only {predicted[0]!r}" if predicted else "none"
+        settings["note"] = f"{only} of {len(checked.names)} factors is predicted: no dimension can matter for two"
     return Score(
         name,
         shares.disentanglement,
-        _jackknife([disentanglement_completeness(one).disentanglement for one in importances], shares.disentanglement),
+        _jackknife(
+            [disentanglement_completeness(one).disentanglement for one in importances],
+            shares.disentanglement,
+            len(checked.codes),
+        ),
         parts={
             "factors": checked.names,
             "dimensions": checked.code_names,
@@ -159,7 +168,7 @@ def _score(
             "nrmse": {n: float(e) for n, e, c in zip(checked.names, error, classify, strict=True) if not c},
             "accuracy": {n: float(1 - e) for n, e, c in zip(checked.names, error, classify, strict=True) if c},
         },
-        settings={**settings, "folds": folds, "rows": len(checked.codes), "seed": seed, "factors": checked.names},
+        settings=settings,
     )
 
 
@@ -238,14 +247,15 @@ def _fit(
     return importance, np.array([((guess - truth) ** 2).sum(), ((target.mean() - truth) ** 2).sum()])
 
 
-def _jackknife(values: Sequence[float], centre: float, level: float = 0.95) -> tuple[float, float]:
+def _jackknife(values: Sequence[float], centre: float, n_rows: int, level: float = 0.95) -> tuple[float, float]:
     """Student t interval of the delete-a-group jackknife: variance (G - 1) / G sum_g (v_g - mean v)^2, cut to [0, 1].
 
-    values: the score without the rows of group g, for each of G groups
+    values: the score without the rows of group g, for each of G groups; where all agree the interval is `unseen`'s
     """
     from scipy import special
 
     groups = len(values)
     deviation = np.sqrt((groups - 1) * np.var(values))
     reach = special.stdtrit(groups - 1, (1 + level) / 2) * deviation
-    return max(0.0, float(centre - reach)), min(1.0, float(centre + reach))
+    interval = max(0.0, float(centre - reach)), min(1.0, float(centre + reach))
+    return unseen(interval, n_rows, level, (0.0, 1.0))

@@ -101,7 +101,8 @@ def explicitness(
         "seed": seed,
         "factors": checked.names,
     }
-    return Score("explicitness", float(values.mean()), repeat_interval(values, bounds=(-1.0, 1.0)), parts, settings)
+    interval = repeat_interval(values, len(checked.codes), bounds=(-1.0, 1.0))
+    return Score("explicitness", float(values.mean()), interval, parts, settings)
 
 
 def _areas(

@@ -182,11 +182,13 @@ def _higgins(
             raise MetricError(f"{name} has neither codes with factors nor groups: give one of them")
         checked = check(inputs.codes, inputs.factors, inputs.names, inputs.kinds)
         factor_names, code_names = _at_least_two(name, checked.names), checked.code_names
+        seen = len(checked.codes)
         split = _drawn(checked.codes, prepare(checked), draws, settings)
     else:
         factor_names, code_names = _names_of_groups(inputs.groups, inputs.factors, inputs.names)
         split = _given(inputs.groups, len(_at_least_two(name, factor_names)), draws)
-        settings = {"pairs": inputs.groups.left.shape[1], "groups": len(inputs.groups.factor)}
+        seen = len(inputs.groups.factor)
+        settings = {"pairs": inputs.groups.left.shape[1], "groups": seen}
 
     confusion = np.stack([_confusion(*split(), len(factor_names)) for _ in range(repeats)])  # (R, K, K)
     per_factor = np.einsum("rkk->rk", confusion) / confusion.sum(axis=2)
@@ -199,7 +201,7 @@ def _higgins(
         "values": values,
     }
     settings = {**settings, "repeats": repeats, "seed": seed, "factors": factor_names}
-    return Score(name, float(values.mean()), repeat_interval(values, bounds=(0.0, 1.0)), parts, settings)
+    return Score(name, float(values.mean()), repeat_interval(values, seen, bounds=(0.0, 1.0)), parts, settings)
 
 
 Split = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]

@@ -115,7 +115,9 @@ def kim(
     all_votes = np.zeros(shape)
     all_votes[active] = votes / repeats
     parts.update(votes=all_votes, accuracy_per_factor=accuracy.mean(axis=0), values=values)
-    return Score("kim", float(values.mean()), repeat_interval(values, bounds=(0.0, 1.0)), parts, settings)
+    return Score(
+        "kim", float(values.mean()), repeat_interval(values, len(checked.codes), bounds=(0.0, 1.0)), parts, settings
+    )
 
 
 def _votes(z: np.ndarray, rows: Sequence[RowsByValue], rng: np.random.Generator, number: int, size: int) -> np.ndarray:

@@ -98,6 +98,8 @@ def _context(run: Run) -> dict[str, Any]:
         "figures": _figures(shown, codes, scores),
         "scores": _score_rows(scores),
         "skipped": scores.skipped,
+        "scored": scores.about or f"{len(rows):,} rows",
+        "score_warning": scores.warning,
         "score_notes": scores.notes,
         "terms": _terms(log),
         "samples": _samples(run, codes),

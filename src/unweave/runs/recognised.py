@@ -81,7 +81,7 @@ def with_pictures(run: Run, result: Evaluation, scores: Sequence[str] | None) ->
             raise
         skipped[NAME] = str(error)
     seconds = {**result.seconds, NAME: time.perf_counter() - begin}
-    return Evaluation(found, skipped, result.notes, seconds)
+    return Evaluation(found, skipped, result.notes, seconds, result.about, result.warning)
 
 
 def _fair(score: Score) -> Score:

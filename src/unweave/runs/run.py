@@ -33,14 +33,12 @@ from unweave.runs.codes_file import from_arrays, load_arrays, write_codes
 from unweave.runs.encoding import ENCODING_BATCH, as_codes, by_name, decode_in_batches, encode_in_batches
 from unweave.runs.log import read_log
 from unweave.runs.manifest import Manifest, read_manifest
-from unweave.runs.progress import score_bar
-from unweave.runs.recognised import NAME, recognise, with_pictures
+from unweave.runs.recognised import recognise
 from unweave.runs.sample import SAMPLE, read_sample
+from unweave.runs.scored import REFERENCE_ROWS, score_rows
 
 if TYPE_CHECKING:
     from unweave.metrics import Evaluation
-
-REFERENCE_ROWS = 10_000
 
 
 class Run:
@@ -304,28 +302,26 @@ class Run:
                 squares += float(((site.distribution.mean - x) ** 2).flatten(1).mean(1).sum())
         return {"nats": nats / len(rows), "mse": squares / len(rows), "rows": len(rows)}
 
-    def evaluate(self, scores: Sequence[str] | None = None, progress: bool = False) -> Evaluation:
-        """Score the kept codes and write scores.json and scores.csv; named scores are added to those there are."""
-        from unweave.metrics import Evaluation, check_names, evaluate
+    def evaluate(
+        self, scores: Sequence[str] | None = None, progress: bool = False, split: str | None = None
+    ) -> Evaluation:
+        """Score the kept codes and write scores.json and scores.csv; named scores are added to those there are.
 
+        split: of which rows: test, all, train, validation or held_out, up to 10,000 of them; those of the kept codes
+               when not given, which are test rows unless others were encoded
+        """
+        label = self._code_label()
+        if split is not None and (label is None or label[1] != split):
+            self.encode_split(split)
         codes, rows = self._read_codes()
-        factors = self.dataset().factors
-        known = None if factors is None else factors.take(rows)
-        with score_bar(show=progress) as callback:
-            of_codes = scores if scores is None else [name for name in check_names(scores) if name != NAME]
-            result = evaluate(codes, known, scores=of_codes, rng=self.manifest.seed, progress=callback)
-        result = with_pictures(self, result, scores)
-        plain = result.to_dict()
-        before = self._score_record()
-        if scores is not None and before is not None:
-            plain["scores"] = {**before["evaluation"]["scores"], **plain["scores"]}
         step, split = self._code_label() or (self.steps, "all")
-        record: dict[str, Any] = {"evaluation": plain, "rows": len(rows), "step": step, "split": split}
+        asked, kept = score_rows(self, codes, rows, split, scores, progress)
+        record: dict[str, Any] = {"evaluation": kept.to_dict(), "rows": len(rows), "step": step, "split": split}
         if {Encodes, Decodes} <= set(self.system().capabilities()):
             record["reconstruction"] = self.reconstruction()
         write_json(self.path / "scores.json", record)
-        write_text(self.path / "scores.csv", Evaluation.from_dict(plain).to_csv())
-        return result
+        write_text(self.path / "scores.csv", kept.to_csv())
+        return asked
 
     def recognition(self, factor: str | None = None) -> Score:
         """Share of reconstructions in which a classifier of originals still sees the original's class.
@@ -350,6 +346,8 @@ class Run:
             record = json.loads(path.read_text(encoding="utf-8"))
             found = (record["step"], record["split"])
             same = found[0] == self.steps and (self._code_label() or found) == found
+            if same and (self.path / "codes.npz").exists():  # fewer or more rows of the same split are others, too
+                same = len(self._load_codes("rows")["rows"]) == record["rows"]
             return record if same and isinstance(record["evaluation"]["scores"], dict) else None
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise RunError(f"{path} is damaged ({error}): remove it and run `unweave evaluate {self.path}`") from None
