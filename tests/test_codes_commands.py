@@ -88,8 +88,9 @@ def test_arrays_in_and_out(run, here, capsys):
     [
         "person\nx\nx\nx\ny\ny\ny\n",
         "person,file\ny,ben/1.png\ny,ben/3.png\ny,ben/5.png\nx,ada/0.png\nx,ada/2.png\nx,ada/4.png\n",
+        "age,person\n1,x\n2,x\n3,x\n4,y\n5,y\n6,y\n",
     ],
-    ids=["in order", "by name"],
+    ids=["in order", "by name", "among others"],
 )
 def test_groups_in_a_table(run, here, table, capsys):
     (here / "groups.csv").write_text(table)
@@ -97,6 +98,14 @@ def test_groups_in_a_table(run, here, table, capsys):
     together = np.load("together.npz")["value/content"]
     assert np.ptp(together[:3], axis=0).max() == 0
     assert np.ptp(together[2:4], axis=0).max() > 0
+
+
+def test_folders_of_results_are_made(run, here, capsys):
+    assert call("encode", run, "--data", "new", "--out", "a/b/codes.csv") == 0
+    assert call("decode", run, "a/b/codes.csv", "--out", "c/d/x.npy") == 0
+    assert np.load("c/d/x.npy").shape == (6, 1, 8, 8)
+    assert call("traverse", run, "--out", "e/f/traverse.png") == 0
+    assert Path("e/f/traverse.png").stat().st_size > 0
 
 
 def test_rows_of_the_run_are_kept_in_it(run, capsys):
@@ -122,11 +131,18 @@ def test_rows_of_the_run_are_kept_in_it(run, capsys):
         (["encode", "RUN", "--data", "new", "--groups", "short.csv"], "and there are 6 observations"),
         (["encode", "RUN", "--data", "new", "--groups", "files.csv"], "there is no group for 'ada/2.png'"),
         (["encode", "RUN", "--data", "new", "--groups", "gap.csv"], "row 1 of table gap.csv has no 'person'"),
-        (["encode", "RUN", "--data", "new", "--groups", "two.csv"], "has the columns a, b: expected one"),
+        (
+            ["encode", "RUN", "--data", "new", "--groups", "two.csv"],
+            "has the columns a, b: expected one, with the groups, or one named 'person'",
+        ),
+        (["encode", "RUN", "--data", "new", "--out", "notes.txt/codes.npz"], "notes.txt is a file and no folder"),
+        (["decode", "RUN", "good.csv", "--out", "notes.txt/deep/y.npy"], "notes.txt is a file and no folder"),
+        (["decode", "RUN", "notes.txt", "--out", "y"], "notes.txt is no file of codes: expected one that ends in"),
+        (["evaluate", "notes.txt"], "notes.txt is neither a run nor codes as a .npy array"),
         (["decode", "RUN", "nowhere.csv", "--out", "y"], "there is no file nowhere.csv"),
         (["decode", "RUN", "damaged.csv", "--out", "y"], "expected a number"),
         (["decode", "RUN", "narrow.csv", "--out", "y"], "has no column 'style[1]'"),
-        (["decode", "RUN", "wide.npy", "--out", "y"], "shape (2, 5): expected (rows, 4)"),
+        (["decode", "RUN", "wide.npy", "--out", "y"], "wide.npy are none of this run: matrix has shape (2, 5)"),
         (["decode", "RUN", "outside.csv", "--out", "y"], "no file name within a folder"),
         (["decode", "RUN", "nan.csv", "--out", "y"], "expected a finite number"),
         (["decode", "RUN", "good.csv", "--out", "y.jpg"], "name a folder for pictures, or a .npy file"),

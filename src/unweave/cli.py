@@ -218,6 +218,8 @@ def evaluate(target: Path, scores: tuple[str, ...], split: str | None, factors: 
 def _read_codes(path: Path) -> Any:
     import numpy as np
 
+    if path.suffix.lower() not in (".npy", ".npz"):
+        raise UnweaveError(f"{path} is neither a run nor codes as a .npy array (observations, dimensions): give one")
     try:
         codes = np.load(path, allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:

@@ -16,7 +16,7 @@ _MOST = 10_000
 @click.argument("run", type=PATH)
 @click.option("--data", type=PATH, help="New data: an image, a folder of images, a .npy or .npz file.")
 @click.option("--out", type=PATH, help="Where codes of new data go: .npz, .csv or .npy [codes.npz].")
-@click.option("--groups", type=PATH, help="CSV or Parquet table with a column of groups, for new data.")
+@click.option("--groups", type=PATH, help="CSV or Parquet table with the groups of new data.")
 @click.option("--split", help="Which rows of the run's data: train, validation, test, held_out or all [test].")
 @click.option("--most", type=click.IntRange(min=1), help=f"At most this many rows of a split [{_MOST}].")
 def encode(
@@ -39,13 +39,15 @@ def encode(
     if split is not None or most is not None:
         raise click.UsageError("--split and --most choose rows of the run's own data: leave them out with --data")
     out = out or Path("codes.npz")
-    from unweave.data import read_groups
+    from unweave.base.files import check_place, make_place
     from unweave.runs.codes_file import check_suffix, write_codes
 
     check_suffix(out)
+    check_place(out)  # before the work, and its folder after it
     if out.resolve() == (run / "codes.npz").resolve():
         raise click.UsageError(f"{out} holds the codes of the run's own data, which are scored: choose another --out")
-    codes = handle.encode(data, groups=None if groups is None else read_groups(groups), say=_say)
+    codes = handle.encode(data, groups=groups, say=_say)
+    make_place(out)
     click.echo(f"{codes!r}: {write_codes(out, codes)}")
 
 
@@ -70,8 +72,9 @@ def decode(run: Path, codes: Path, out: Path) -> None:
     if out.suffix.lower() == ".npy":
         import numpy as np
 
-        from unweave.base.files import replacing
+        from unweave.base.files import make_place, replacing
 
+        make_place(out)
         with replacing(out) as temporary:
             np.save(temporary, decoded)
         click.echo(f"{' x '.join(map(str, decoded.shape))} values: {out}")

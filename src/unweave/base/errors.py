@@ -38,6 +38,10 @@ class RunError(UnweaveError, RuntimeError):
     """A run directory is missing, damaged, of another system or of a newer version."""
 
 
+class PlaceError(UnweaveError, OSError):
+    """A result cannot be written where it was to go."""
+
+
 class TrainingError(UnweaveError, ArithmeticError):
     """Training cannot go on: a term became NaN or infinite."""
 

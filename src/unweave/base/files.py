@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from unweave.base.errors import PlaceError
+
 
 @contextlib.contextmanager
 def replacing(path: Path) -> Iterator[Path]:
@@ -29,6 +31,22 @@ def replacing(path: Path) -> Iterator[Path]:
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def check_place(path: Path) -> None:
+    """Raise PlaceError unless a file can be written there, in a folder that is there or can be made."""
+    folder = path.parent
+    while not folder.exists() and folder != folder.parent:
+        folder = folder.parent
+    if not folder.is_dir() or not os.access(folder, os.W_OK):
+        why = "cannot be written to" if folder.is_dir() else "is a file and no folder"
+        raise PlaceError(f"cannot write {path}: {folder} {why}; choose another place")
+
+
+def make_place(path: Path) -> None:
+    """Make the folder of a file that is about to be written, where there is none."""
+    check_place(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
 
 
 def write_text(path: Path, text: str) -> None:

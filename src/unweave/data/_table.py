@@ -66,13 +66,19 @@ def read_table(
     return factors, notes + more
 
 
-def read_groups(path: str | Path) -> np.ndarray | dict[str, str]:
-    """Groups in a table with one column of them: in the order of the rows, or by file name beside a column `file`."""
+def read_groups(path: str | Path, group: str | None = None) -> np.ndarray | dict[str, str]:
+    """Groups in a column of a table: in the order of the rows, or by file name beside a column `file`.
+
+    group: the column's name; a column by itself may have any
+    """
     columns = dict(_read_columns(Path(path)))
     files = columns.pop("file", None)
-    if len(columns) != 1:
-        raise DataError(f"table {path} has the columns {', '.join(columns) or 'none'}: expected one, with the groups")
-    name, cells = next(iter(columns.items()))
+    if len(columns) != 1 and group not in columns:
+        named = "" if group is None else f", or one named {group!r}"
+        has = ", ".join(columns) or "none"
+        raise DataError(f"table {path} has the columns {has}: expected one, with the groups{named}")
+    name = group if group is not None and group in columns else next(iter(columns))
+    cells = columns[name]
     missing = [row for row, cell in enumerate(cells) if str(cell).strip().lower() in MISSING or cell is None]
     if missing:
         raise DataError(f"row {missing[0]} of table {path} has no {name!r}: give each row its group")

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from unweave.base.errors import RunError, nearest
+from unweave.base.errors import RunError, ShapeError, nearest
 from unweave.base.files import replacing, write_text
 from unweave.core.block import Block
 from unweave.core.codes import Codes
@@ -54,12 +54,17 @@ def read_codes(path: Path, blocks: Sequence[Block]) -> Codes:
         raise RunError(f"there is no file {path}: check the path, or make one with `unweave encode`")
     if path.suffix.lower() == ".csv":
         return _from_csv(path, blocks)
+    if path.suffix.lower() not in SUFFIXES:
+        raise RunError(f"{path} is no file of codes: expected one that ends in {', '.join(SUFFIXES)}")
     try:
         arrays = load_arrays(path)
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
         raise RunError(f"the codes at {path} are damaged ({error}): write them again with `unweave encode`") from None
     if isinstance(arrays, np.ndarray):
-        return Codes.from_flat(blocks, arrays)
+        try:
+            return Codes.from_flat(blocks, arrays)
+        except ShapeError as error:
+            raise ShapeError(f"the codes at {path} are none of this run: {error}") from None
     known = {block.name for block in blocks}
     missing = [block.name for block in blocks if f"value/{block.name}" not in arrays]
     other = [name for name in arrays if name.startswith("value/") and name.removeprefix("value/") not in known]

@@ -23,7 +23,7 @@ from unweave.core.codes import Codes
 from unweave.core.dataspec import DataSpec
 from unweave.core.score import Score
 from unweave.core.system import SYSTEMS, System
-from unweave.data import DATA, DataSet, DataSource, Given, Split, data_difference, row_numbers
+from unweave.data import DATA, DataSet, DataSource, Given, Split, data_difference, read_groups, row_numbers
 from unweave.media import Shown
 from unweave.operations import OPERATIONS, Inputs, Operation
 from unweave.runs.arguments import check_data, check_modules
@@ -207,14 +207,16 @@ class Run:
 
         inputs: an array (one observation or a batch; images (C, H, W) or (H, W, C), grey ones also (H, W)), an image
                 of Pillow, the path of an image, of a folder of images, of a .npy or .npz file, or a list of these
-        groups: (n,) which group each belongs to, or a mapping from file name to group, for systems that accumulate
-                evidence over groups; without it each stands for itself
+        groups: (n,) which group each belongs to, a mapping from file name to group, or the path of a table with them,
+                for systems that accumulate evidence over groups; without it each stands for itself
         say:    told once what was done to the inputs, where anything was; a line on stderr unless given
         """
         system = self.system()
         system.require(Encodes)
         if groups is not None and system.reads.group is None:
             raise DataError(f"{system.name()} knows no groups: leave out groups")
+        if isinstance(groups, (str, Path)):
+            groups = read_groups(groups, system.reads.group)
         source = self.source() if self.manifest.data in DATA else None  # not of a data source of the user's own
         given = Given(inputs, DataSpec.from_dict(self.manifest.data_spec), source)
 
