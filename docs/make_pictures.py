@@ -15,10 +15,12 @@ import sys
 import tempfile
 from pathlib import Path
 
-from PIL import Image
+import numpy as np
+from PIL import Image, ImageDraw
 
+from unweave.core.dataspec import DataSpec
 from unweave.explorer import pretrained
-from unweave.media import save_png
+from unweave.media import Shown, save_png
 from unweave.runs import Run
 
 DOCS = Path(__file__).parent
@@ -32,9 +34,14 @@ OPERATIONS = {
 
 
 def save(run: Run, operation: str, path: Path, **params: object) -> None:
+    """One picture of an operation."""
+    write(run.operate(operation, **params), path, run.dataset().spec)
+
+
+def write(shown: Shown, path: Path, spec: DataSpec) -> None:
     """One picture, with a palette: a fraction of the size, and nothing to see of it."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    save_png(run.operate(operation, **params), path, run.dataset().spec)
+    save_png(shown, path, spec)
     with Image.open(path) as picture:
         small = picture.convert("P", palette=Image.Palette.ADAPTIVE, colors=32)
     small.save(path, optimize=True)
@@ -61,6 +68,28 @@ def draw_shipped() -> None:
         save(run, "edit", DOCS / "operations" / "images" / "edit.png", set="digit=0")
 
 
+def draw_using() -> None:
+    """Drawings that no run has seen, what the run of sprites that ships makes of them, and with an edited code."""
+    drawings = []
+    for left, top, kind in ((8, 12, "ellipse"), (40, 30, "rectangle"), (55, 60, "ellipse"), (20, 55, "rectangle")):
+        picture = Image.new("RGB", (96, 96))
+        getattr(ImageDraw.Draw(picture), kind)((left, top, left + 24, top + 24), fill=(255, 255, 255))
+        drawings.append(picture)
+    run = Run.open(RUNS / "sprites-betavae")
+    codes = run.encode(drawings)
+    spreads = codes.spread("z")
+    assert spreads is not None
+    dimension = int(spreads.mean(axis=0).argmin())  # whose posteriors are narrowest
+    values = codes["z"].copy()
+    values[:, dimension] = 1.5
+    given = np.stack([np.asarray(each.convert("L").resize((64, 64)))[None] / 255 for each in drawings])
+    rows = np.stack([given, run.decode(codes), run.decode(codes.replace(z=values))]).astype(np.float32)
+    shown = Shown(
+        "Drawings no run has seen", rows, ("drawing", "decoded", f"z[{dimension}] = 1.5"), ("",) * len(drawings)
+    )
+    write(shown, DOCS / "images" / "using.png", DataSpec.from_dict(run.manifest.data_spec))
+
+
 def screenshot(page: Path, path: Path) -> None:
     """The top of a page as headless Chromium shows it."""
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -76,5 +105,6 @@ def screenshot(page: Path, path: Path) -> None:
 
 if __name__ == "__main__":
     draw_shipped()
+    draw_using()
     if sys.argv[1:]:
         main(Path(sys.argv[1]), Path(sys.argv[2]))
