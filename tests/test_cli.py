@@ -76,6 +76,7 @@ def test_lists(listed, some, capsys):
         (["train", "vae", "--data", "digits", "--set", "split.trian=3"], "unknown setting 'trian'"),
         (["train", "vae", "--data", "digits", "--device", "cuda"], "device 'cuda' is not available"),
         (["train", "vae"], "Missing option '--data'"),
+        (["train", "vae", "--data", ""], "data is an empty text: give a name or a path"),
         (["train", "vae", "--data", "digits", "--epochs", "3"], "It is a setting: --set training.steps=VALUE"),
         (
             ["train", "vae", "--data", "digits", "--learning-rate=1"],
@@ -113,6 +114,7 @@ def test_mistakes_are_one_line_and_exit_code_2(words, message, capsys, tmp_path,
         (["encode", "RUN", "--split", "tset"], "did you mean 'test'"),
         (["evaluate", "RUN", "--factors", "f.csv"], "--factors goes with a file of codes"),
         (["resume", "RUN", "--steps", "1"], "has 3 steps already"),
+        (["resume", "RUN", "--anew", "--from-weights"], "two ways to go on: choose one"),
     ],
 )
 def test_mistakes_with_a_run(words, message, capsys, run, tmp_path, monkeypatch):

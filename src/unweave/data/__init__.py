@@ -71,6 +71,8 @@ def source(name_or_path: str | Path, **settings: Any) -> DataSource:
             "what is in memory"
         )
     text = os.fspath(name_or_path)
+    if not text.strip():
+        raise DataError("data is an empty text: give a name or a path, or write . for this folder")
     if isinstance(name_or_path, str) and text in DATA:
         return _settle(DATA[text], settings)
     path = Path(text).expanduser()

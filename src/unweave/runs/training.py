@@ -125,6 +125,8 @@ def resume(
     from_weights: where the checkpoint is lost, go on from the final weights with fresh optimisers
     anew:         where the checkpoint is lost, train again from the first step
     """
+    if from_weights and anew:
+        raise RunError("from_weights and anew are two ways to go on: choose one")
     folder = Path(run)
     handle = Run(folder, read_manifest(folder), dataset=data)
     check_modules(resume, SYSTEMS[handle.manifest.system], modules)
