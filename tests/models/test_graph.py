@@ -90,7 +90,7 @@ def table(n=40, seed=0, known=1.0, kinds=3):
     )
 
 
-# A price on real variables ---------------------------------------------------------------------------------------------
+# A price on real variables ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("discrete", ["concrete", "enumerate"])
