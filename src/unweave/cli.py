@@ -102,7 +102,7 @@ _set_option = click.option(
 @click.option("--run", "folder", type=PATH, help="Where to write [runs/SYSTEM-DATA-SEED].")
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0), help="Seed of every random number.")
 @click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda or mps.")
-@click.option("--threads", type=click.IntRange(min=1), help="CPU threads [the cores at hand, at most 8].")
+@click.option("--threads", type=click.IntRange(min=1), help="CPU threads [chosen by measuring].")
 @click.option("--log-every", default=50, show_default=True, type=click.IntRange(min=1), help="Steps per log row.")
 @click.option(
     "--checkpoint-every", default=500, show_default=True, type=click.IntRange(min=1), help="Steps between checkpoints."

@@ -118,12 +118,7 @@ def _key_facts(run: Run, every: Sequence[facts.Dimension], log: Mapping[str, np.
     tiles = [{"name": "training steps", "value": f"{run.steps:,}", "more": ""}]
     seconds = log.get("seconds", np.zeros(0))
     if len(seconds):
-        threads = run.manifest.threads
-        where = (
-            f"{threads} thread{'s' if threads > 1 else ''} of a CPU"
-            if run.manifest.device == "cpu"
-            else run.manifest.device
-        )
+        where = f"{_threads(run)} of a CPU" if run.manifest.device == "cpu" else run.manifest.device
         tiles.append({"name": "training time", "value": _duration(float(seconds[-1])), "more": f"on {where}"})
     shape = " × ".join(map(str, run.manifest.data_spec["shape"]))
     tiles.append({"name": "training examples", "value": f"{run.manifest.data_spec['size']:,}", "more": f"of {shape}"})
@@ -306,7 +301,7 @@ def _terms(log: Mapping[str, np.ndarray]) -> list[dict[str, Any]]:
 def _settings(manifest: Any) -> list[tuple[str, list[tuple[str, str]]]]:
     """Tables of settings: what about, and names with values."""
     whole = {"seed": manifest.seed, "preset": manifest.preset or "default", "device": manifest.device}
-    whole |= {"threads": manifest.threads}
+    whole |= {"threads": manifest.threads or "chosen while it trained, see threads.csv"}
     parts = (
         (manifest.system, manifest.settings),
         (f"data: {manifest.data or 'in memory'}", {**manifest.data_settings, "spec": manifest.data_spec}),
@@ -374,6 +369,15 @@ def _diagonal_order(shown: Sequence[facts.Dimension]) -> list[str]:
     names = list(shown[0].known) if shown else []
     best = {name: max(range(len(shown)), key=lambda d: shown[d].known[name]) for name in names}
     return sorted(names, key=lambda name: (best[name], name))
+
+
+def _threads(run: Run) -> str:
+    """1 thread, 2 threads, or 1 to 2 threads where they were chosen."""
+    from unweave.runs.threads import used
+
+    counts = used(run.manifest, run.path)
+    most = f"{max(counts)} thread{'s' if max(counts) > 1 else ''}"
+    return most if min(counts) == max(counts) else f"{min(counts)} to {most}"
 
 
 def _duration(seconds: float) -> str:

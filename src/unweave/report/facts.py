@@ -154,7 +154,8 @@ def command(manifest: Any, defaults: Mapping[str, Mapping[str, Any]]) -> str:
     words = ["unweave", "train", manifest.system, "--data", manifest.data or "YOUR_DATA"]
     if manifest.preset:
         words += ["--preset", manifest.preset]
-    words += ["--seed", str(manifest.seed), "--threads", str(manifest.threads)]
+    words += ["--seed", str(manifest.seed)]
+    words += ["--threads", str(manifest.threads)] if manifest.threads else []  # else they are chosen again
     given = (
         ("settings", "", manifest.settings),
         ("data", "data.", manifest.data_settings),

@@ -6,7 +6,6 @@ import itertools
 from collections.abc import Mapping
 from contextlib import nullcontext
 
-import torch
 from torch import Tensor
 
 from unweave.base.seeding import derive_seed
@@ -20,6 +19,7 @@ from unweave.runs.log import Tally, TrainingLog
 from unweave.runs.manifest import Manifest
 from unweave.runs.progress import bar, say
 from unweave.runs.stopping import stopping
+from unweave.runs.threads import threads_of
 from unweave.runs.writer import Writer
 
 # Streams of random numbers that must not overlap: initial weights, order of data, noise in training.
@@ -41,7 +41,7 @@ def fit(
     """
     folder, start, steps = writer.folder, batches.start, batches.stop
     system.training_seed, system.step = derive_seed(manifest.seed, NOISE), start
-    torch.set_num_threads(manifest.threads)
+    threads = threads_of(manifest, writer, say if progress else _silent)
     system.to(manifest.device).train()
     optimisers = system.optimisers()
     if checkpoint is not None:
@@ -50,6 +50,7 @@ def fit(
 
     def save() -> None:
         writer.check()
+        threads.sync()
         save_checkpoint(folder / "state.safetensors", system, optimisers, tally)
 
     if writer.note:
@@ -64,7 +65,9 @@ def fit(
             fast_arithmetic(),
         ):
             for batch in batches:
+                threads.begin(system.step + 1)
                 record = system.update(batch if manifest.device == "cpu" else batch.to(manifest.device), optimisers)
+                threads.end()
                 step, last = system.step, system.step == steps
                 tally.add(record)
                 if step == 1 or step % manifest.log_every == 0 or last:
@@ -91,6 +94,10 @@ def fit(
     found = examine_run(folder, system, batches)
     if progress and found is not None and found.warning:
         say(found.warning)
+
+
+def _silent(line: str) -> None:
+    """Nobody wants to read it."""
 
 
 def _loss(record: Mapping[str, Tensor]) -> str:

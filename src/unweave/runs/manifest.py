@@ -17,7 +17,7 @@ from unweave.base.config import Config
 from unweave.base.errors import RunError, UnweaveError
 
 # Raised by one whenever an older library could no longer read a run of this one.
-FORMAT = 1
+FORMAT = 2
 
 
 class Manifest(Config):
@@ -43,8 +43,9 @@ class Manifest(Config):
     """How rows are split."""
     seed: pydantic.NonNegativeInt
     """Seed of every random number."""
-    threads: pydantic.PositiveInt
-    """CPU threads; kept on resuming, since sums in another order differ in the last bit."""
+    threads: pydantic.PositiveInt | None
+    """CPU threads; kept on resuming, since sums in another order differ in the last bit. None: chosen at every step,
+    and what was used is in threads.csv."""
     device: str
     """Where it trains: cpu, cuda, mps."""
     log_every: pydantic.PositiveInt

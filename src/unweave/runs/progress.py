@@ -9,9 +9,12 @@ from typing import Any
 
 
 def say(line: str) -> None:
-    """A line for the person at the terminal, beside the progress bar. It may be closed, and the work goes on."""
+    """A line for the person at the terminal, above the progress bar. It may be closed, and the work goes on."""
+    from tqdm import tqdm
+
     with suppress(OSError):
-        print(line, file=sys.stderr, flush=True)
+        tqdm.write(line, file=sys.stderr)
+        sys.stderr.flush()
 
 
 def bar(title: str, total: int, initial: int = 0, unit: str = "step") -> Any:

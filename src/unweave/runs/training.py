@@ -36,8 +36,9 @@ from unweave.runs.arguments import check_modules, check_settings, check_split
 from unweave.runs.checkpoint import Checkpoint, checkpoint_step, read_checkpoint, save_weights
 from unweave.runs.log import read_log
 from unweave.runs.loop import ORDER, WEIGHTS, fit
-from unweave.runs.manifest import Manifest, commit, environment, read_manifest, usable_cores
+from unweave.runs.manifest import Manifest, commit, environment, read_manifest
 from unweave.runs.run import Run
+from unweave.runs.threads import RECORD
 from unweave.runs.writer import Writer, sole_writer
 
 
@@ -66,6 +67,7 @@ def train(
     settings:      changes by dotted name, {"beta": 4, "training.steps": 2000} or ["beta=4", ...]
     data_settings: settings of the data source
     run:           where to write; runs/SYSTEM-DATA-SEED when not given, with a number when that is taken
+    threads:       of every step; chosen while it trains when not given, see docs/threads.md
     modules:       networks of your own where the system takes them: encoder=..., decoder=...
     """
     if run is not None and not str(run).strip():
@@ -91,7 +93,7 @@ def train(
         data_digest=digest(dataset),
         split=(split or Split()).to_dict(),
         seed=seed,
-        threads=threads or sensible_threads(),
+        threads=threads,
         device=choose_device(device),
         log_every=log_every,
         checkpoint_every=checkpoint_every,
@@ -241,6 +243,7 @@ def _new_run(folder: Path, manifest: Manifest, made: bool) -> Iterator[Writer]:
                 f"{folder} holds a run already: go on with `unweave resume {quoted(folder)}`, or choose another --run"
             )
         try:
+            (folder / RECORD).unlink(missing_ok=True)  # of a run whose run.json is gone: what it did is not repeated
             try:
                 write_json(folder / "run.json", manifest.to_dict())
                 write_json(folder / "environment.json", {**environment(), "commit": commit()})
@@ -251,11 +254,6 @@ def _new_run(folder: Path, manifest: Manifest, made: bool) -> Iterator[Writer]:
             if made and writer.holds() and not (folder / "log.csv").exists():
                 shutil.rmtree(folder)  # nothing would be lost, and the name is free again
             raise
-
-
-def sensible_threads() -> int:
-    """The cores this process may use, at most 8: small networks do not gain from more."""
-    return min(usable_cores(), 8)
 
 
 def choose_device(device: str) -> str:
