@@ -15,7 +15,10 @@ from unweave.path_option import PATH
 @click.option("--row", multiple=True, help="Only this row of the table. May be repeated.")
 @click.option("--seeds", default=3, show_default=True, type=click.IntRange(min=1), help="Seeds 0, 1, ... of each row.")
 @click.option("--steps", type=click.IntRange(min=1), help="Training steps of each run [the study's own].")
-@click.option("--jobs", default=1, show_default=True, type=click.IntRange(min=1), help="Runs at a time.")
+@click.option(
+    "--jobs", default=1, show_default=True, type=click.IntRange(min=1), help="Runs at a time, at most one a core."
+)
+@click.option("--threads", type=click.IntRange(min=1), help="CPU threads of each run [chosen within its share].")
 @click.option("--folder", type=PATH, help="Where the runs go [runs/NAME].")
 @click.option("--out", type=PATH, help="Where table, numbers and logs go [docs/evidence/NAME].")
 def study(name: str, folder: Path | None, out: Path | None, **options: Any) -> None:
@@ -46,7 +49,10 @@ def study(name: str, folder: Path | None, out: Path | None, **options: Any) -> N
 @click.option("--only", multiple=True, metavar="CLAIM", help="Only this claim or figure. May be repeated.")
 @click.option("--list", "listed", is_flag=True, help="All claims of all reproductions, with their last result.")
 @click.option("--data", help="Name or path of data in place of the first data set it needs.")
-@click.option("--jobs", default=1, show_default=True, type=click.IntRange(min=1), help="Runs at a time.")
+@click.option(
+    "--jobs", default=1, show_default=True, type=click.IntRange(min=1), help="Runs at a time, at most one a core."
+)
+@click.option("--threads", type=click.IntRange(min=1), help="CPU threads of each run [chosen within its share].")
 @click.option("--folder", type=PATH, help="Where the runs go [runs/reproduce/NAME].")
 @click.option(
     "--out",

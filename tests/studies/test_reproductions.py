@@ -18,6 +18,7 @@ from unweave.base.errors import DataError, UnweaveError
 from unweave.cli import cli, main
 from unweave.data import load
 from unweave.studies import _complete
+from unweave.studies._complete import Share
 from unweave.studies._study import PlannedRun
 from unweave.studies.reproductions import _evidence, _runner
 from unweave.studies.reproductions._digest import code_digest
@@ -217,7 +218,7 @@ def test_a_run_of_another_plan_is_not_counted(toy, tmp_path, monkeypatch):
     reproduce(only=["some"])
     other = [PlannedRun("small", "vae", "digits", 0, settings={**SMALL, "training.steps": 3}, split={"train": 0.7})]
     with pytest.raises(UnweaveError, match=r"other settings than are planned \(split\): move it"):
-        _complete.complete(other[0], tmp_path / "runs" / "reproduce" / "toy" / "quick", 1, score=False)
+        _complete.complete(other[0], tmp_path / "runs" / "reproduce" / "toy" / "quick", Share(1, 1, True), score=False)
 
 
 def test_only_joins_what_was_measured_before(toy, tmp_path):

@@ -7,6 +7,7 @@ import pytest
 
 from unweave.base.errors import UnweaveError
 from unweave.studies import _complete, _runner
+from unweave.studies._complete import Share
 from unweave.studies._study import STUDIES, PlannedRun, Study
 
 
@@ -85,4 +86,4 @@ def test_a_study_of_one_row_plans_no_other(tmp_path, monkeypatch):
 def test_a_run_that_fails_stops_the_study_with_its_message(study, tmp_path):
     run = PlannedRun("vae", "vae", "digits", 0, settings={"latent": 0})
     with pytest.raises(UnweaveError, match="greater than 0"):
-        _complete.complete(run, tmp_path, threads=1)
+        _complete.complete(run, tmp_path, Share(1, 1, True))

@@ -1,6 +1,7 @@
 """Make planned runs complete: train what is missing, go on with what was stopped, reuse what is finished.
 
-Each run is a process of its own with its share of the cores.
+Each run is a process of its own with its share of the cores: runs at a time x threads of each are never more than there
+are. Within its share a run chooses its threads by measuring, as any other does.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,15 +28,14 @@ from unweave.studies._study import PlannedRun
 def complete_all(
     planned: Sequence[PlannedRun],
     folder: Path,
-    jobs: int,
+    share: Share,
     done: Callable[[PlannedRun], None],
     score: bool = True,
 ) -> None:
-    """Complete all runs, `jobs` at a time; after a failure or an interrupt no further run is started."""
-    threads = threads_each(jobs)
-    pool = ThreadPoolExecutor(jobs)
+    """Complete all runs, some at a time; after a failure or an interrupt no further run is started."""
+    pool = ThreadPoolExecutor(share.runs)
     try:
-        working = {pool.submit(complete, run, folder, threads, score): run for run in planned}
+        working = {pool.submit(complete, run, folder, share, score): run for run in planned}
         for future in as_completed(working):
             future.result()
             done(working[future])
@@ -42,11 +43,30 @@ def complete_all(
         pool.shutdown(wait=True, cancel_futures=True)
 
 
-def threads_each(jobs: int) -> int:
-    return max(1, usable_cores() // jobs)
+@dataclass(frozen=True)
+class Share:
+    """How runs share the cores.
+
+    runs:    at a time
+    threads: of each: as many when `fixed`, else never more
+    """
+
+    runs: int
+    threads: int
+    fixed: bool
+
+    @classmethod
+    def of(cls, jobs: int, threads: int | None = None) -> Share:
+        """As many runs at a time as were asked for, if there are cores for all their threads."""
+        runs = max(1, min(jobs, usable_cores() // (threads or 1)))
+        return cls(runs, threads or usable_cores() // runs, threads is not None)
+
+    def __str__(self) -> str:
+        threads = "1 thread" if self.threads == 1 else f"{'' if self.fixed else 'up to '}{self.threads} threads"
+        return f"{self.runs} at a time with {threads} each"
 
 
-def complete(run: PlannedRun, folder: Path, threads: int, score: bool = True) -> None:
+def complete(run: PlannedRun, folder: Path, share: Share, score: bool = True) -> None:
     """Train (or resume) one run in a process of its own, and score it, unless that has been done."""
     path = folder / run.name
     if (path / "run.json").exists():
@@ -55,16 +75,17 @@ def complete(run: PlannedRun, folder: Path, threads: int, score: bool = True) ->
         return
     if (path / "run.json").exists():
         if not is_finished(path):
-            _command(path, threads, "resume", str(path), "--quiet")
+            _command(path, share.threads, "resume", str(path), "--quiet")
     else:
         settings = {**run.settings, **{f"data.{key}": value for key, value in run.data_settings.items()}}
         settings |= {f"split.{key}": value for key, value in run.split.items()}
         words = [word for key, value in settings.items() for word in ("--set", f"{key}={_written(value)}")]
         preset = ["--preset", run.preset] if run.preset else []
-        options = ["--seed", str(run.seed), "--threads", str(threads), "--quiet", "--run", str(path)]
-        _command(path, threads, "train", run.system, "--data", run.data, *preset, *words, *options)
+        options = ["--seed", str(run.seed), "--quiet", "--run", str(path)]
+        options += ["--threads", str(share.threads)] if share.fixed else []
+        _command(path, share.threads, "train", run.system, "--data", run.data, *preset, *words, *options)
     if score:
-        _command(path, threads, "evaluate", str(path), "--quiet")
+        _command(path, share.threads, "evaluate", str(path), "--quiet")
 
 
 def is_finished(path: Path) -> bool:

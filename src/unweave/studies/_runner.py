@@ -16,7 +16,7 @@ from typing import Any
 from unweave.base.errors import unknown_name
 from unweave.base.files import replacing, write_json, write_text
 from unweave.runs.manifest import commit, environment
-from unweave.studies._complete import complete_all, threads_each
+from unweave.studies._complete import Share, complete_all
 from unweave.studies._study import STUDIES, PlannedRun, Study
 
 
@@ -28,12 +28,14 @@ def run_study(
     seeds: int = 3,
     steps: int | None = None,
     jobs: int = 1,
+    threads: int | None = None,
     row: Sequence[str] = (),
     say: Callable[[str], None] = print,
 ) -> Path:
     """Train and score all runs of a study in `folder`; write results.json, results.md and the logs to `out`.
 
-    row: only these rows of the table
+    row:     only these rows of the table
+    threads: of each run; when not given it chooses, within its share of the cores
     """
     study = STUDIES[name]
     steps = steps or study.steps
@@ -43,13 +45,14 @@ def run_study(
         if each not in rows:
             raise unknown_name("row", each, rows)
     planned = [run for run in planned if run.row in (row or rows)]
-    threads = threads_each(jobs)
-    say(f"{name}: {len(planned)} runs of {steps} steps, {jobs} at a time with {threads} threads each, in {folder}")
+    share = Share.of(jobs, threads)
+    say(f"{name}: {len(planned)} runs of {steps} steps, {share}, in {folder}")
     clock = time.monotonic()
-    complete_all(planned, folder, jobs, lambda run: say(f"{run.name}: done after {time.monotonic() - clock:.0f} s"))
+    complete_all(planned, folder, share, lambda run: say(f"{run.name}: done after {time.monotonic() - clock:.0f} s"))
     records = [record(run, folder) for run in planned]
     only = "".join(f" --row {each}" for each in row)
     command = f"unweave study {name}{only} --seeds {seeds} --steps {steps} --jobs {jobs}"
+    command += f" --threads {threads}" if threads else ""
     result = {
         "study": name,
         "command": command,

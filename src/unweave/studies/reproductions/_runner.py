@@ -18,7 +18,7 @@ from unweave.base.errors import DataError, UnweaveError, unknown_name
 from unweave.base.files import replacing, write_text
 from unweave.runs.manifest import commit, environment, usable_cores
 from unweave.runs.progress import bar
-from unweave.studies._complete import complete_all, is_finished, threads_each
+from unweave.studies._complete import Share, complete_all, is_finished
 from unweave.studies._study import PlannedRun
 from unweave.studies.reproductions import _evidence
 from unweave.studies.reproductions._digest import code_digest
@@ -39,13 +39,15 @@ def run_reproduction(
     folder: Path | None = None,
     out: Path | None = None,
     jobs: int = 1,
+    threads: int | None = None,
     data: str | None = None,
     say: Callable[[str], None] = print,
 ) -> dict[str, Any]:
     """Reproduce a paper in `folder`; write evidence.json, index.html and the figures to `out`; return the evidence.
 
-    only: names of claims or figures; the others of an evidence.json that is in `out` are kept
-    data: a data set or path in place of the first data set the reproduction needs
+    only:    names of claims or figures; the others of an evidence.json that is in `out` are kept
+    threads: of each run; when not given it chooses, within its share of the cores
+    data:    a data set or path in place of the first data set the reproduction needs
     """
     clock = time.monotonic()
     reproduction = REPRODUCTIONS[name]
@@ -61,11 +63,12 @@ def run_reproduction(
     _require_rows(rows, planned)
     lab = Lab(scale, range(seeds), folder, planned, substitute, next(iter(reproduction.needs), ""))
     _require_data(lab, runs, reproduction, everything=not only)
-    reused = _train(name, runs, folder, jobs, say)
+    reused = _train(name, runs, folder, Share.of(jobs, threads), say)
     records = _measure(lab, claims, planned, say)
     drawn = [_draw(lab, figure, out, say) for figure in figures]
 
     command = ["unweave", "reproduce", name, "--scale", scale, "--seeds", str(seeds), "--jobs", str(jobs)]
+    command += ["--threads", str(threads)] if threads else []
     command += [word for item in only for word in ("--only", item)] + (["--data", data] if data else [])
     new = {
         "format": _evidence.FORMAT,
@@ -144,16 +147,13 @@ def _require_data(lab: Lab, runs: Sequence[PlannedRun], reproduction: Reproducti
             lab.data(name)
 
 
-def _train(name: str, runs: Sequence[PlannedRun], folder: Path, jobs: int, say: Callable[[str], None]) -> set[str]:
+def _train(name: str, runs: Sequence[PlannedRun], folder: Path, share: Share, say: Callable[[str], None]) -> set[str]:
     """Complete the runs; the names of those that were finished before."""
     finished = {run.name for run in runs if is_finished(folder / run.name)}
     if runs:
-        say(
-            f"{name}: {len(runs)} runs, {len(finished)} of them finished before, {jobs} at a time with "
-            f"{threads_each(jobs)} thread(s) each, in {folder}"
-        )
+        say(f"{name}: {len(runs)} runs, {len(finished)} of them finished before, {share}, in {folder}")
         with bar("training", len(runs), unit="run") as shown:
-            complete_all(runs, folder, jobs, lambda run: shown.update(), score=False)
+            complete_all(runs, folder, share, lambda run: shown.update(), score=False)
     return finished
 
 
