@@ -5,8 +5,9 @@ operation they wait for the one whose core somebody else has, and burn the other
 
 - no count is used that is above the cores that others leave, as far as the system tells what they hold;
 - of the rest the quickest is found by trials, a few steps with each count, from the present one up and down as long as
-  steps get quicker: at the start; when more cores are free than before; when steps take another time than they did;
-  and now and then, less and less often while nothing comes of it.
+  steps get quicker: at the start; when more cores are free than ever before; when steps take another time than they
+  did; and now and then, less and less often while nothing comes of it. When cores are free again, what was best with
+  so many is best again, until the next trial.
 
 All of it follows from what `made` is told: no clock and no processor is asked here.
 """
@@ -55,6 +56,7 @@ class Chooser:
         self._stretch = _Stretch()
         self._trial: _Trial | None = None
         self._trial_seconds = 0.0  # that the last one took
+        self._best: dict[int, int] = {}  # limit -> the count that the last trial with it chose
         self._usual: float | None = None  # seconds of a step with this count
         self._changes = 0  # windows in a row in which it was another
         self._pause, self._since = PAUSE, -math.inf
@@ -81,6 +83,8 @@ class Chooser:
                 self._begin(True, now)
         elif self.limit < self.threads:
             self._end(self.limit, None, now)
+        elif self.limit > before and self.limit in self._best:
+            self._end(self._best[self.limit], None, now)
         elif self.limit > before:
             self._begin(True, now)
         elif self._trial is not None:
@@ -128,6 +132,7 @@ class Chooser:
             return
         better = trial.found[trial.quickest] < BETTER * trial.found[trial.began]
         chosen = trial.quickest if better else trial.began
+        self._best[self.limit] = chosen
         self._end(chosen, trial.found[chosen], now)
 
     def _end(self, threads: int, usual: float | None, now: float) -> None:
