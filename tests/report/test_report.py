@@ -81,6 +81,16 @@ def test_a_whole_report(scored):
     assert f"{run.scores()['mig'].value:.3f}" in page.text
     assert "@misc{blobs" in page.text
     assert "unweave train blobs" in page.text
+    assert "on 2 threads of a CPU" in page.text
+
+
+def test_threads_that_were_chosen_are_told(tmp_path):
+    run = ToyRun(tmp_path, threads=[1, 2, 1])
+    run.manifest.threads = None
+    text = Page(build_report(run)).text
+    assert "on 1 to 2 threads of a CPU" in text
+    assert "chosen while it trained, see threads.csv" in text
+    assert "--threads" not in text
 
 
 def test_nothing_is_fetched(scored):

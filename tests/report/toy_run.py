@@ -33,10 +33,11 @@ class ToyRun:
         scores: Mapping[str, Score] | None = None,
         system: str = "Blobs",
         checkup: Checkup | None = None,
+        threads: Sequence[int] = (2,),
         **blobs: Any,
     ):
         self.path, self.steps, self._scores = path, 100 * log_rows, scores
-        self._checkup = checkup
+        self._checkup, self._threads = checkup, list(threads)
         toy = getattr(toy_blobs, system)(**blobs)
         type(toy).config_class = SystemConfig
         self._system = toy
@@ -74,6 +75,9 @@ class ToyRun:
 
     def reconstruction(self) -> dict[str, float]:
         return {"nats": 23.456, "mse": 0.0123, "rows": 100}
+
+    def threads(self) -> list[int]:
+        return self._threads
 
     def checkup(self) -> Checkup | None:
         return self._checkup

@@ -12,7 +12,7 @@ import pytest
 import torch
 from safetensors.numpy import load_file
 
-from unweave.core.errors import RunError
+from unweave.base.errors import RunError
 from unweave.data import load
 from unweave.runs import Manifest, resume, threads, train
 from unweave.runs.log import read_log

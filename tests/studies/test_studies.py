@@ -2,6 +2,7 @@
 
 import json
 import statistics
+from types import SimpleNamespace
 
 import pytest
 
@@ -81,6 +82,48 @@ def test_a_study_of_one_row_plans_no_other(tmp_path, monkeypatch):
     assert [run.name for run in planned] == ["factorvae-0", "factorvae-1"]
     with pytest.raises(UnweaveError, match=r"unknown row 'factorvea'.*factorvae"):
         _runner.run_study("dsprites", row=["factorvea"], **options)
+
+
+@pytest.mark.parametrize(
+    ("cores", "jobs", "threads", "share"),
+    [
+        (8, 1, None, Share(1, 8, False)),
+        (8, 2, None, Share(2, 4, False)),
+        (8, 3, None, Share(3, 2, False)),
+        (2, 5, None, Share(2, 1, False)),
+        (8, 5, 3, Share(2, 3, True)),
+        (2, 2, 4, Share(1, 4, True)),  # more threads than cores were asked for, for one run
+    ],
+)
+def test_runs_never_take_more_cores_than_there_are(monkeypatch, cores, jobs, threads, share):
+    monkeypatch.setattr(_complete, "usable_cores", lambda: cores)
+    assert Share.of(jobs, threads) == share
+
+
+def test_a_run_is_told_its_share_and_chooses_within_it_unless_it_is_fixed(tmp_path, monkeypatch):
+    started = []
+
+    def start(command, env, **_):
+        started.append((command[3], command, env))
+        return SimpleNamespace(returncode=0)
+
+    monkeypatch.setattr(_complete.subprocess, "run", start)
+    planned = PlannedRun("vae", "vae", "digits", 0)
+    _complete.complete(planned, tmp_path, Share(2, 4, fixed=False))
+    _complete.complete(planned, tmp_path, Share(2, 4, fixed=True))
+    assert [word for word, _, _ in started] == ["train", "evaluate"] * 2
+    assert all(env["OMP_NUM_THREADS"] == env["LOKY_MAX_CPU_COUNT"] == "4" for _, _, env in started)
+    assert ["--threads" in command for _, command, _ in started] == [False, False, True, False]
+
+
+def test_scores_of_a_share_take_no_more_cores(monkeypatch):
+    """What joblib makes of the share, from which all scores that use several cores get their number."""
+    import joblib
+
+    monkeypatch.setenv("LOKY_MAX_CPU_COUNT", "1")
+    assert joblib.effective_n_jobs(-1) == 1
+    with joblib.parallel_config("threading"):
+        assert joblib.effective_n_jobs(-1) == 1
 
 
 def test_a_run_that_fails_stops_the_study_with_its_message(study, tmp_path):

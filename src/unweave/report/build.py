@@ -373,9 +373,7 @@ def _diagonal_order(shown: Sequence[facts.Dimension]) -> list[str]:
 
 def _threads(run: Run) -> str:
     """1 thread, 2 threads, or 1 to 2 threads where they were chosen."""
-    from unweave.runs.threads import used
-
-    counts = used(run.manifest, run.path)
+    counts = run.threads()
     most = f"{max(counts)} thread{'s' if max(counts) > 1 else ''}"
     return most if min(counts) == max(counts) else f"{min(counts)} to {most}"
 

@@ -36,6 +36,7 @@ from unweave.runs.manifest import Manifest, read_manifest
 from unweave.runs.recognised import recognise
 from unweave.runs.sample import SAMPLE, read_sample
 from unweave.runs.scored import REFERENCE_ROWS, score_rows
+from unweave.runs.threads import used
 
 if TYPE_CHECKING:
     from unweave.metrics import Evaluation
@@ -179,6 +180,10 @@ class Run:
         """What was found when training ended: dimensions in use, error against the mean; None for other weights."""
         found = read_checkup(self.path)
         return found if found is not None and found.step == self.steps else None
+
+    def threads(self) -> list[int]:
+        """The counts of CPU threads that training has had, one after the other; several where it chose."""
+        return used(self.manifest, self.path)
 
     def log(self) -> dict[str, np.ndarray]:
         """Columns of the training log: step, seconds, one per term."""

@@ -21,9 +21,9 @@ from typing import Protocol
 
 import torch
 
-from unweave.core.errors import RunError
-from unweave.core.files import write_text
-from unweave.core.shell import quoted
+from unweave.base.errors import RunError
+from unweave.base.files import write_text
+from unweave.base.shell import quoted
 from unweave.runs.chooser import Chooser
 from unweave.runs.log import read_log
 from unweave.runs.manifest import Manifest, usable_cores
