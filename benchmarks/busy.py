@@ -14,11 +14,13 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import os
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -48,6 +50,7 @@ def counts() -> list[str]:
 
 def work(threads: str, gated: bool) -> None:
     """Train until killed; when gated, only as many seconds at a time as a line on stdin says, and print the steps'."""
+    import torch
     from common import squares
 
     from unweave.data import DataSet, from_arrays
@@ -55,6 +58,7 @@ def work(threads: str, gated: bool) -> None:
 
     images = from_arrays(squares(4096, 64))
     times: list[float] = []
+    threads_of: list[int] = []
     until = 0.0
 
     def read(rows: Any) -> Any:
@@ -62,10 +66,11 @@ def work(threads: str, gated: bool) -> None:
         if gated and len(rows) == BATCH:
             now = time.monotonic()
             times.append(now)
+            threads_of.append(torch.get_num_threads())
             if now >= until and len(times) > 5:
-                print(json.dumps(times), flush=True)
+                print(json.dumps({"times": times, "threads": threads_of[1:]}), flush=True)
                 until = float(sys.stdin.readline()) + time.monotonic()
-                times[:] = [time.monotonic()]
+                times[:], threads_of[:] = [time.monotonic()], [0]
         return images.observations(rows)
 
     with tempfile.TemporaryDirectory() as folder:
@@ -88,10 +93,11 @@ class Worker:
         self.process = subprocess.Popen(
             [sys.executable, __file__, "--work", threads], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
+        self.threads: list[int] = []
         self._steps()
 
     def turn(self, seconds: float) -> list[float]:
-        """When the steps of a turn ended, from its beginning on."""
+        """When the steps of a turn ended, from its beginning on; `threads` has how many each had."""
         assert self.process.stdin is not None
         self.process.stdin.write(f"{seconds}\n")
         self.process.stdin.flush()
@@ -103,24 +109,50 @@ class Worker:
         line = self.process.stdout.readline()
         if not line:
             raise SystemExit("a run of the benchmark ended by itself: what it said is above")
-        found: list[float] = json.loads(line)
-        return found
+        found = json.loads(line)
+        self.threads = found["threads"]
+        times: list[float] = found["times"]
+        return times
 
 
 @contextlib.contextmanager
-def neighbours(kinds: list[str]) -> Iterator[None]:
-    """While it lasts these programs are busy."""
+def neighbours(kinds: list[str]) -> Iterator[list[int]]:
+    """While it lasts these programs are busy; gives the numbers of their processes."""
     loop = [sys.executable, "-c", "while True: pass"]
     training = [sys.executable, __file__, "--work", CHOSEN, "--free"]
     started = [subprocess.Popen(loop if kind == "loop" else training) for kind in kinds]
     try:
         if "training" in kinds:
             time.sleep(8)  # until it trains
-        yield
+        yield [process.pid for process in started]
     finally:
         for process in started:
             process.kill()
             process.wait()
+
+
+class Strangers:
+    """Cores that programs other than the benchmark's held while it lasts, where the system tells."""
+
+    def __init__(self, processes: list[int]):
+        self.processes, self.held = processes, float("nan")
+
+    def __enter__(self) -> Strangers:
+        self._began = (time.monotonic(), self._busy())
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.held = (self._busy() - self._began[1]) / (time.monotonic() - self._began[0])
+
+    def _busy(self) -> float:
+        """Seconds that the cores were busy so far, without those of the benchmark."""
+        try:
+            user, nice, system, _, _, irq, soft, steal = map(int, Path("/proc/stat").read_text().split()[1:9])
+            ours = [Path(f"/proc/{each}/stat").read_text().rsplit(")", 1)[1].split() for each in self.processes]
+        except (OSError, ValueError):
+            return float("nan")
+        ticks = user + nice + system + irq + soft + steal - sum(int(words[11]) + int(words[12]) for words in ours)
+        return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def rate(ends: list[float], since: float, until: float) -> float:
@@ -143,7 +175,10 @@ def run(rounds: int, fixed_seconds: float, window: float, chosen_seconds: float)
             workers[name] = Worker(name)
         for number in range(rounds):
             for label, kinds in NEIGHBOURS.items():
-                with neighbours(kinds):
+                with (
+                    neighbours(kinds) as busy,
+                    Strangers([*busy, *(w.process.pid for w in workers.values())]) as strangers,
+                ):
                     order = counts()[number % len(counts()) :] + counts()[: number % len(counts())]
                     fixed = {}
                     for name in order:
@@ -153,7 +188,9 @@ def run(rounds: int, fixed_seconds: float, window: float, chosen_seconds: float)
                     last = max(ends[-1], NOTICE + chosen_seconds)
                     starts = [NOTICE + 0.1 * tick for tick in range(1 + int(10 * (last - NOTICE - window)))]
                     slowest = min(rate(ends, start, start + window) for start in starts)
+                    measured = [n for n, end in zip(workers[CHOSEN].threads, ends, strict=True) if end > NOTICE]
                     record = {"neighbours": label, "fixed": fixed, CHOSEN: rate(ends, NOTICE, last), "slowest": slowest}
+                record |= {"steps by threads": dict(Counter(measured)), "strangers": round(strangers.held, 2)}
                 found.append(record)
                 print(f"round {number + 1} of {rounds}, {label}: {record}", flush=True)
     finally:
@@ -176,17 +213,26 @@ def tables(found: list[dict[str, Any]], window: float) -> list[Table]:
                 spread([turn[CHOSEN] for turn in turns], 1),
                 spread([turn[CHOSEN] / turn["fixed"][best] for turn in turns]),
                 f"{min(turn['slowest'] / turn['fixed'][best] for turn in turns):.2f}",
+                spread([turn["strangers"] for turn in turns]),
             ]
         )
     fixed = [f"{count} thread{'s' if count != '1' else ''}" for count in counts()]
     return [
         table(
             "Steps a second beside other programs that come and go",
-            ["neighbours", *fixed, "chosen", "chosen / best fixed", f"slowest {window:.0f} seconds / best fixed"],
+            [
+                "neighbours",
+                *fixed,
+                "chosen",
+                "chosen / best fixed",
+                f"slowest {window:.0f} seconds / best fixed",
+                "strangers",
+            ],
             rows,
             [
                 "Median, lowest and highest of the turns. The run that chooses is one run through all of them",
                 f"slowest: of any {window:.0f} seconds of all turns, after {NOTICE:.0f} seconds to notice a change",
+                "strangers: cores that programs held that are no part of this; more than 0.1 blurs the figures",
             ],
         )
     ]
