@@ -239,3 +239,33 @@ def test_a_choice_costs_a_step_nothing():
     for number in range(20_000):
         choice.made(0.01, 0.01 * number, 0.0)
     assert (time.perf_counter() - began) / 20_000 < 1e-4  # seconds; about 3e-6 on a quiet machine
+
+
+def test_two_trainings_share_the_cores():
+    """The second lasts from 10 to 40 seconds: meanwhile both have one thread, before and afterwards one has two."""
+    alone, beside = ACTIVE[0], {1: {1: 44.7, 2: 20.3}, 2: {1: 30.0, 2: 5.0}}
+    holds = {(1, 1): 1.0, (1, 2): 1.33, (2, 1): 0.67, (2, 2): 1.0}  # of ours and theirs: cores that they hold
+    tick, noise = 0.005, random.Random(0)
+    runs = [Chooser(2, 2), Chooser(2, 2)]
+    left, began, lately = [1.0, 1.0], [0.0, 10.0], [deque(maxlen=80), deque(maxlen=80)]
+    had = []
+    for number in range(round(60 / tick)):
+        now = number * tick
+        there = [True, 10 <= now < 40]
+        for me, run in enumerate(runs):
+            if not there[me]:
+                continue
+            other = runs[1 - me].threads if there[1 - me] else 0
+            lately[me].append(holds[run.threads, other] if other else 0.0)
+            left[me] -= tick * (beside[other] if other else alone)[run.threads]
+            if left[me] <= 0:
+                left[me] += math.exp(noise.gauss(0, 0.1))
+                held = sum(lately[me]) / len(lately[me]) if len(lately[me]) == 80 else None
+                run.made(now + tick - began[me], now, held)
+                began[me] = now + tick
+        had.append((now, runs[0].threads, runs[1].threads if there[1] else 0))
+    together = [both for at, *both in had if 12 < at < 40]
+    assert together.count([1, 1]) >= 0.97 * len(together)
+    for first, last in ((2, 10), (43, 60)):
+        only = [mine for at, mine, _ in had if first < at < last]
+        assert only.count(2) >= 0.9 * len(only)
