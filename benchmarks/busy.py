@@ -250,7 +250,7 @@ def main() -> None:
         work(given.work, gated=not given.free)
         return
     rounds, fixed_seconds, window, chosen_seconds = (
-        (1, 2.0, 3.0, 4.0) if given.quick else (given.rounds, 4.0, 10.0, 12.0)
+        (1, 2.0, 3.0, 4.0) if given.quick else (given.rounds, 3.0, 10.0, 11.0)
     )
     found = run(rounds, fixed_seconds, window, chosen_seconds)
     made = tables(found, window)
