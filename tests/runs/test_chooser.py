@@ -234,6 +234,19 @@ def test_cores_are_taken_and_free_with_a_margin():
     assert limit(None, looks=6) == 8
 
 
+@pytest.mark.parametrize("late", range(1, 60))
+def test_cores_taken_in_the_middle_of_a_trial_are_not_used(late):
+    """Steps are quickest with two threads; so many steps after the trials began others take a core."""
+    choice, threads, now = Chooser(2, 2), [], 0.0
+    for number in range(late + 40):
+        seconds = 0.01 if choice.threads == 2 else 0.02
+        now += seconds
+        choice.made(seconds, now, 0.0 if number < late else 1.0)
+        threads.append(choice.threads)
+    assert set(threads[late:]) == {1}
+    assert choice.limit == 1
+
+
 def test_a_choice_costs_a_step_nothing():
     choice, began = Chooser(8, 8), time.perf_counter()
     for number in range(20_000):

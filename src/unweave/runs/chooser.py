@@ -121,6 +121,8 @@ class Chooser:
 
     def _try(self, trial: _Trial, now: float) -> None:
         """One more step of a trial is made."""
+        for count in [count for count in trial.found if count > self.limit]:
+            del trial.found[count]  # their cores were taken meanwhile
         stretch, best = self._stretch, trial.found[trial.quickest] if trial.found else math.inf
         hopeless = stretch.whole > HOPELESS * best * stretch.steps + GRACE
         if not hopeless and (len(stretch.times) < TRIAL_STEPS or stretch.seconds < TRIAL_SECONDS):
@@ -130,7 +132,7 @@ class Chooser:
         if following is not None:
             self._use(following)
             return
-        better = trial.found[trial.quickest] < BETTER * trial.found[trial.began]
+        better = trial.found[trial.quickest] < BETTER * trial.found.get(trial.began, math.inf)
         chosen = trial.quickest if better else trial.began
         self._best[self.limit] = chosen
         self._end(chosen, trial.found[chosen], now)
