@@ -234,17 +234,22 @@ def test_cores_are_taken_and_free_with_a_margin():
     assert limit(None, looks=6) == 8
 
 
-@pytest.mark.parametrize("late", range(1, 60))
-def test_cores_taken_in_the_middle_of_a_trial_are_not_used(late):
-    """Steps are quickest with two threads; so many steps after the trials began others take a core."""
-    choice, threads, now = Chooser(2, 2), [], 0.0
-    for number in range(late + 40):
+def test_cores_taken_in_the_middle_of_a_trial_are_not_used():
+    """Steps are quickest with two threads; others take a core at any step of any trial."""
+    quiet = Chooser(2, 2)
+
+    def step(choice, number, held):
         seconds = 0.01 if choice.threads == 2 else 0.02
-        now += seconds
-        choice.made(seconds, now, 0.0 if number < late else 1.0)
-        threads.append(choice.threads)
-    assert set(threads[late:]) == {1}
-    assert choice.limit == 1
+        choice.made(seconds, 0.01 * number, held)
+        return choice.threads
+
+    counts = [step(quiet, number, 0.0) for number in range(1200)]
+    changes = [number for number in range(1, 1200) if counts[number] != counts[number - 1]]
+    assert [counts[number] for number in changes] == [2, 1, 2]  # found, and tried again some seconds later
+    for late in range(changes[1] - 5, changes[2] + 5):
+        choice = Chooser(2, 2)
+        threads = [step(choice, number, 0.0 if number < late else 1.0) for number in range(late + 40)]
+        assert set(threads[late:]) == {1}, late
 
 
 def test_a_choice_costs_a_step_nothing():
