@@ -41,11 +41,13 @@ class Counters:
 def machine(tmp_path, monkeypatch):
     """machine(cores, mine) is the counters of some cores, of which this process may use the given ones."""
 
-    def make(cores=2, mine=(0, 1)):
+    def make(cores=2, mine=(0, 1), nice=0, sessions="0\n"):
         monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(mine), raising=False)
-        monkeypatch.setattr(os, "nice", lambda _: 0, raising=False)
+        monkeypatch.setattr(os, "nice", lambda _: nice, raising=False)
         counters = Counters(tmp_path / "stat", cores)
-        return counters, Others(counters.path, lambda: counters.now, lambda: counters.ours)
+        (tmp_path / "sessions").write_text(sessions)
+        found = Others(counters.path, tmp_path / "sessions", lambda: counters.now, lambda: counters.ours)
+        return counters, found
 
     return make
 
@@ -79,20 +81,21 @@ def test_cores_of_others_do_not_count(machine):
     assert found.held() == pytest.approx(0.5, abs=0.05)
 
 
-def test_who_is_nice_gives_way_unless_we_are_nice_too(machine, monkeypatch):
-    counters, found = machine()
+@pytest.mark.parametrize(
+    ("ours", "sessions", "held"),
+    [(0, "0\n", 0.0), (5, "0\n", 1.0), (0, "1\n", 1.0)],
+    ids=["it gives way", "we are nice too", "sessions share first"],
+)
+def test_who_is_nice_counts_where_it_does_not_give_way(machine, ours, sessions, held):
+    counters, found = machine(nice=ours, sessions=sessions)
     counters.after(1.0, 1.0, 1.0, 0.0, nice=1.0)
-    assert found.held() == pytest.approx(0.0, abs=0.05)
-    monkeypatch.setattr(os, "nice", lambda _: 5)
-    found = Others(counters.path, lambda: counters.now, lambda: counters.ours)
-    counters.after(1.0, 1.0, 1.0, 0.0, nice=1.0)
-    assert found.held() == pytest.approx(1.0, abs=0.05)
+    assert found.held() == pytest.approx(held, abs=0.05)
 
 
 def test_it_is_looked_up_a_few_times_a_second(machine):
     counters, _ = machine()
     looks = []
-    found = Others(counters.path, lambda: counters.now, lambda: looks.append(counters.now) or 0.0)
+    found = Others(counters.path, clock=lambda: counters.now, ours=lambda: looks.append(counters.now) or 0.0)
     for _ in range(100):
         counters.after(0.01, 0.0, 0.0, 0.0)
         found.held()
@@ -107,8 +110,8 @@ def test_counters_that_stand_still_or_run_wild_are_not_believed(machine):
             values[:] = [7.0 + factor * (value - 7.0) for value in values]
         counters.write()
         assert found.held() is None
-        counters.after(1.0, 1.0, 1.0, 0.0)
-        assert found.held() is None
+        counters.after(1.0, 1.0, 1.0, 0.7)
+        assert found.held() == pytest.approx(0.7, abs=0.05)
 
 
 @pytest.mark.parametrize("text", [None, "", "cpu0 a b c\n", "nothing of the kind\n"])

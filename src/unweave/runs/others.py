@@ -17,6 +17,7 @@ from pathlib import Path
 from unweave.runs.manifest import usable_cores
 
 STAT = Path("/proc/stat")
+SESSIONS = Path("/proc/sys/kernel/sched_autogroup_enabled")
 POLL, SPAN = 0.2, 0.4
 """Seconds from one look at the counters to the next, and that a difference spans at least: they count in 1/100."""
 # Columns of /proc/stat after the name: user, nice, system, idle, iowait, irq, softirq, steal.
@@ -34,11 +35,13 @@ class Others:
     def __init__(
         self,
         stat: Path = STAT,
+        sessions: Path = SESSIONS,
         clock: Callable[[], float] = time.monotonic,
         ours: Callable[[], float] = time.process_time,
     ) -> None:
         self.cores = usable_cores()
         self._stat, self._clock, self._ours = stat, clock, ours
+        self._counted = _BUSY if _polite(sessions) else (*_BUSY, _NICE)
         self._looks: deque[tuple[float, float, float, float]] = deque()  # clock, busy, all, ours
         self._value: float | None = None
         self.available = self._look()
@@ -58,10 +61,9 @@ class Others:
         span = now - began
         if span < SPAN:
             return
-        if not 0.5 < (all_now - all_) / (span * self.cores) < 2:  # a sandbox's counters that stand still or run wild
-            self.available = False
-            return
-        self._value = max(0.0, (busy_now - busy - (ours_now - ours)) / span)
+        # A sandbox's counters may stand still or run wild, and a machine may have been stopped.
+        sane = 0.5 < (all_now - all_) / (span * self.cores) < 2
+        self._value = max(0.0, (busy_now - busy - (ours_now - ours)) / span) if sane else None
 
     def _look(self) -> bool:
         """Take down the counters; False where there are none."""
@@ -70,12 +72,21 @@ class Others:
             lines = (line.split() for line in self._stat.read_text(encoding="ascii").splitlines())
             cores = [words[1 : 1 + _ALL] for words in lines if words and _core(words[0]) in mine]
             columns = [sum(map(int, column)) / os.sysconf("SC_CLK_TCK") for column in zip(*cores, strict=True)]
-            # Who is nice gives way to us, unless we are nice too.
-            busy = sum(columns[each] for each in _BUSY) + (columns[_NICE] if os.nice(0) > 0 else 0.0)
+            busy = sum(columns[each] for each in self._counted)
         except (OSError, AttributeError, ValueError, IndexError):
             return False
         self._looks.append((self._clock(), busy, sum(columns), self._ours()))
         return True
+
+
+def _polite(sessions: Path) -> bool:
+    """Whether programs that are nice give way to us: not when we are nice too, nor where Linux shares the cores between
+    sessions first, whatever is nice within each.
+    """
+    try:
+        return os.nice(0) <= 0 and sessions.read_text(encoding="ascii").strip() == "0"
+    except (OSError, AttributeError):
+        return False
 
 
 def _core(name: str) -> int | None:
