@@ -1,19 +1,20 @@
 """Make the trained runs that ship with the library.
 
-    UNWEAVE_DATA=FOLDER python -m unweave.explorer.pretrain [NAME ...]
+    UNWEAVE_DATA=FOLDER python -m unweave.explorer.pretrain [NAME ...] [--seed N --into FOLDER]
 
 trains each run of `RUNS`, scores it, and keeps of it what the explorer reads: settings, weights, log, scores and a
 sample of test rows, so that a run opens without its data. Under half an hour on one core; MNIST is downloaded where it
-is not in the data folder.
+is not in the data folder. Another seed goes into another folder: what ships is of the seed of its recipe.
 """
 
 from __future__ import annotations
 
+import argparse
 import shutil
 import sys
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,7 @@ KEPT = ("run.json", "environment.json", "weights.safetensors", "log.csv", "score
 
 @dataclass(frozen=True)
 class Recipe:
-    """How one run is trained; `rows` of its test rows travel with it."""
+    """How one run is trained; `rows` of its test rows travel with it, and `seeded` settings have the run's seed too."""
 
     system: str
     data: str
@@ -41,10 +42,15 @@ class Recipe:
     data_settings: Mapping[str, Any] = field(default_factory=dict)
     seed: int = 0
     rows: int = 2000
+    seeded: tuple[str, ...] = ()
+
+    def chosen(self) -> dict[str, Any]:
+        """The settings that differ from the preset's."""
+        return {**self.settings, **dict.fromkeys(self.seeded, self.seed)}
 
     def complete(self) -> dict[str, Any]:
         """All settings of the system, as a run keeps them."""
-        return SYSTEMS[self.system].config_class.preset(self.preset).override(dict(self.settings)).to_dict()
+        return SYSTEMS[self.system].config_class.preset(self.preset).override(self.chosen()).to_dict()
 
 
 def _falling(rate: float, steps: int) -> dict[str, Any]:
@@ -109,7 +115,7 @@ def make(name: str, recipe: Recipe, folder: Path, progress: bool = True) -> None
             recipe.system,
             recipe.data,
             preset=recipe.preset,
-            settings=dict(recipe.settings),
+            settings=recipe.chosen(),
             data_settings=dict(recipe.data_settings),
             seed=recipe.seed,
             run=Path(work) / name,
@@ -142,12 +148,20 @@ def _halve(folder: Path) -> None:
     (folder / "state.safetensors").unlink(missing_ok=True)
 
 
-def main(names: list[str]) -> None:
-    for name in names:
+def main(arguments: list[str]) -> None:
+    parser = argparse.ArgumentParser(prog="python -m unweave.explorer.pretrain", description="Make the runs that ship.")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"which; all without a name: {', '.join(RUNS)}")
+    parser.add_argument("--seed", type=int, help="instead of the recipe's; with --into")
+    parser.add_argument("--into", type=Path, help="folder for the runs, instead of that of those that ship")
+    asked = parser.parse_args(arguments)
+    if asked.seed is not None and asked.into is None:
+        parser.error("a run of another seed does not ship: say where it goes with --into FOLDER")
+    for name in asked.names:
         if name not in RUNS:
             raise unknown_name("run", name, RUNS)
-    for name in names or RUNS:
-        make(name, RUNS[name], Path(pretrained.__file__).parent)
+    for name in asked.names or RUNS:
+        recipe = RUNS[name] if asked.seed is None else replace(RUNS[name], seed=asked.seed)
+        make(name, recipe, asked.into or Path(pretrained.__file__).parent)
 
 
 if __name__ == "__main__":
