@@ -64,7 +64,7 @@ def main(study: Path, demo: Path) -> None:
 def draw_shipped() -> None:
     """Pictures of a run that ships: its digits become another digit, and the style stays."""
     with tempfile.TemporaryDirectory() as work:  # a copy, since an operation keeps codes in the run
-        run = Run.open(shutil.copytree(RUNS / "mnist-hfvae", Path(work) / "run"))
+        run = Run.open(shutil.copytree(RUNS / "mnist-structured", Path(work) / "run"))
         save(run, "edit", DOCS / "operations" / "images" / "edit.png", set="digit=0")
 
 

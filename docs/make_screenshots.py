@@ -37,12 +37,12 @@ class View:
 
 VIEWS = {
     "explore": View("explore?run=sprites-betavae&set=z[3]:1.2;z[5]:-1.4"),
-    "dark": View("explore?run=mnist-hfvae&set=digit:3", dark=True),
-    "compare": View("explore?run=mnist-hfvae&vs=mnist-mlvae&set=style[7]:2", height=960),
+    "dark": View("explore?run=mnist-structured&set=digit:3", dark=True),
+    "compare": View("explore?run=mnist-structured&vs=mnist-mlvae&set=style[1]:2", height=960),
     "swap": View("mix?run=mnist-mlvae&mode=swap&parts=content", height=1020),
     "accumulate": View("mix?run=mnist-mlvae&mode=accumulate", height=1000),
     "understand": View("understand?run=sprites-betavae&colour=x", height=1200),
-    "training": View("training?run=mnist-hfvae", height=880),
+    "training": View("training?run=mnist-structured", height=880),
     "operations": View("operations?run=sprites-betavae&op=interpolate", height=1060),
 }
 

@@ -7,11 +7,11 @@ import math
 import numpy as np
 import pytest
 
-from unweave.data._morphology import NAMES, measure_shape
+from unweave.data._morphology import SHAPE_MEASURES, measure_shape
 
 
 def measured(picture: np.ndarray) -> dict[str, float]:
-    return dict(zip(NAMES, measure_shape(picture[None])[0], strict=True))
+    return dict(zip(SHAPE_MEASURES, measure_shape(picture[None])[0], strict=True))
 
 
 def stroke(width: float, angle: float, length: float = 60, size: int = 96) -> np.ndarray:
@@ -65,7 +65,7 @@ def test_against_loops():
 def test_no_ink_has_no_measures():
     found = measured(np.zeros((28, 28)))
     assert found["area"] == 0
-    assert all(math.isnan(found[name]) for name in NAMES[1:])
+    assert all(math.isnan(found[name]) for name in SHAPE_MEASURES[1:])
     assert measure_shape(np.zeros((0, 28, 28))).shape == (0, 5)
     line = np.zeros((28, 28))
     line[4, 3:9] = 1.0

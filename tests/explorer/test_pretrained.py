@@ -11,6 +11,7 @@ from unweave.cli import cli
 from unweave.explorer import pretrain
 from unweave.explorer.pretrain import KEPT, RUNS, Recipe, make
 from unweave.explorer.pretrained import pretrained_runs
+from unweave.explorer.promises import SHAPE, Trial, moves, of_category, of_swaps
 from unweave.explorer.server import build_app
 from unweave.metrics import evaluate
 from unweave.runs import Run, resume
@@ -71,9 +72,9 @@ def test_no_path_of_a_machine_ships(runs, name):
         assert "/tmp" not in text
 
 
-@pytest.mark.parametrize(("name", "most"), [("sprites-betavae", 0.2), ("mnist-hfvae", 0.5), ("mnist-mlvae", 0.4)])
+@pytest.mark.parametrize(("name", "most"), [("sprites-betavae", 0.2), ("mnist-structured", 0.6), ("mnist-mlvae", 0.5)])
 def test_reconstructions_are_far_better_than_the_mean_picture(runs, name, most):
-    """The share of the mean picture's error that is left; 0.15, 0.47 and 0.33 when they were made."""
+    """The share of the mean picture's error that is left; 0.15, 0.53 and 0.43 when they were made; style is short."""
     x = runs[name].dataset().observations(np.arange(500))
     y = runs[name].system().render(runs[name].encode_rows(np.arange(500)))
     assert np.mean((x - y) ** 2) < most * np.mean((x - x.mean(axis=0)) ** 2)
@@ -105,32 +106,51 @@ def test_sprites_have_dimensions_of_their_own_for_position_and_scale(client):
         assert others.max() < own / 3
 
 
-def test_the_category_of_digits_is_in_use(client):
-    knows = client.get("/api/runs/mnist-hfvae/knows").json()
-    shares = np.array(knows["shares"])[:, knows["factors"].index("digit")]
-    assert knows["knobs"][int(shares.argmax())] == "digit"
-    assert shares.max() > 0.4
-    assert sum(knob["nats"] > 0.3 for knob in client.get("/api/runs/mnist-hfvae").json()["knobs"]) >= 4
+def test_each_button_of_digits_says_its_digit(client):
+    """The category is the digit, each of ten once, and in that order: what is counted is written on the buttons."""
+    knob = next(knob for knob in client.get("/api/runs/mnist-structured").json()["knobs"] if knob["name"] == "digit")
+    assert [category["label"] for category in knob["categories"]] == list("0123456789")
+    assert min(category["share"] for category in knob["categories"]) > 0.8
 
 
-def test_content_knows_the_digit_and_style_does_not(runs):
-    """A nearest-mean classifier of the digit on each block; ten digits, so that chance is a tenth."""
-    run = runs["mnist-mlvae"]
-    codes = run.encode_rows(np.arange(2000))
-    digits = run.dataset().factors.column("digit")
-    right = {}
-    for block in ("content", "style"):
-        z = codes[block]
-        means = np.stack([z[:1000][digits[:1000] == digit].mean(axis=0) for digit in range(10)])
-        nearest = ((z[1000:, None] - means) ** 2).sum(axis=-1).argmin(axis=1)
-        right[block] = np.mean(nearest == digits[1000:])
-    assert right["content"] > 0.85
-    assert right["style"] < 0.5
+def test_buttons_of_digits_keep_their_promise(runs):
+    found = of_category(Trial.of(runs["mnist-structured"]), "digit")
+    assert found["purity"] > 0.85
+    assert found["shown"] > 0.9  # the digit on the button is seen whatever the style
+    assert found["slant"] > 0.7  # and the style stays
+
+
+def test_content_is_who_and_style_is_how(runs):
+    """Of pictures with the content of one row and the style of another, of unlike digits; chance is a ninth."""
+    found = of_swaps(Trial.of(runs["mnist-mlvae"]))
+    assert found["content"] > 0.8
+    assert found["style"] < 0.05
+    for name, least in (("slant", 0.7), ("area", 0.5), ("width", 0.3)):
+        assert found[name] > least
+        assert abs(found[f"{name} of content"]) < 0.2
+
+
+@pytest.mark.parametrize("name", ["mnist-structured", "mnist-mlvae"])
+def test_a_slider_of_its_own_for_slant_and_for_ink(runs, name):
+    """One slider moves slant furthest, another the ink, and each the other's measure half as far at most."""
+    far = np.abs(moves(Trial.of(runs[name])))
+    slant, ink = far[:, SHAPE.index("slant")], far[:, SHAPE.index("area")]
+    one, other = int(slant.argmax()), int(ink.argmax())
+    assert one != other
+    assert slant[one] > 2
+    assert ink[other] > 1
+    assert ink[one] < slant[one] / 2
+    assert slant[other] < ink[other] / 2
+
+
+def test_the_digits_were_told_by_a_hundred_labels(runs):
+    """What the page says of the run: 100 of its training rows had a label, ten of each digit."""
+    assert runs["mnist-structured"].manifest.settings["labels"] == 100
 
 
 def test_both_runs_of_digits_have_the_same_rows(runs):
     """So that comparing them shows one input under both."""
-    one, other = (runs[name].dataset().observations(np.arange(50)) for name in ("mnist-hfvae", "mnist-mlvae"))
+    one, other = (runs[name].dataset().observations(np.arange(50)) for name in ("mnist-structured", "mnist-mlvae"))
     np.testing.assert_array_equal(one, other)
 
 
@@ -216,8 +236,21 @@ def digits():
 def test_names_are_checked_before_anything_is_trained(monkeypatch):
     asked = []
     monkeypatch.setattr(pretrain, "make", lambda name, *_: asked.append(name))
-    with pytest.raises(UnweaveError, match="mnist-hfvae"):
-        pretrain.main(["mnist-mlvae", "mnist-hfva"])
+    with pytest.raises(UnweaveError, match="mnist-structured"):
+        pretrain.main(["mnist-mlvae", "mnist-structurd"])
     assert asked == []
     pretrain.main([])
     assert asked == list(RUNS)
+
+
+def test_another_seed_is_that_of_the_labels_too_and_goes_elsewhere(monkeypatch, tmp_path, capsys):
+    asked = []
+    monkeypatch.setattr(pretrain, "make", lambda *given: asked.append(given))
+    with pytest.raises(SystemExit):
+        pretrain.main(["mnist-structured", "--seed", "1"])
+    assert "--into FOLDER" in capsys.readouterr().err
+    pretrain.main(["mnist-structured", "--seed", "1", "--into", str(tmp_path)])
+    [(name, recipe, folder)] = asked
+    assert (name, folder) == ("mnist-structured", tmp_path)
+    assert recipe.seed == recipe.complete()["label_seed"] == 1
+    assert {**recipe.complete(), "label_seed": 0} == RUNS[name].complete()

@@ -6,12 +6,13 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from unweave.base.errors import UnweaveError
 from unweave.core.block import Block
 from unweave.core.codes import Codes
-from unweave.core.errors import UnweaveError
-from unweave.data._morphology import measure_shape
-from unweave.explorer.promises import SHAPE, Trial, correlations, moves, of_category, of_swaps, promises
+from unweave.data import SHAPE_MEASURES, measure_shape
+from unweave.explorer.promises import SHAPE, Trial, correlations, main, moves, of_category, of_swaps, promises
 from unweave.runs import Run, train
+from unweave.runs.sample import write_sample
 
 SIDE = 20
 STEM, TOP, FOOT = (4, 10, 16, 10), (4, 6, 4, 14), (16, 6, 16, 14)
@@ -85,7 +86,7 @@ def test_a_model_whose_content_is_everything(letters):
     found = of_swaps(replace(tried, codes=tried.codes.replace(content=marked), run=stub(render)))
     assert len(rows) == int(sum(tried.digits[a] != tried.digits[b] for a, b in zip(*pairs(150), strict=True)))
     assert found["content"] > 0.9
-    assert found["slant of content"] == pytest.approx(1)
+    assert found["slant of content"] == pytest.approx(1)  # each digit has its own usual slant, the same for both
     assert abs(found["slant"]) < 0.3
 
 
@@ -134,31 +135,56 @@ def test_sliders_move_what_they_move(letters):
     np.testing.assert_array_equal(found[1], 0)
 
 
-def test_correlations_are_those_of_the_measures(letters):
-    images, _, _ = letters
-    blank = images[:40].copy()
-    blank[7] = 0  # no ink, no shape: left out
-    found = correlations(blank, images[40:80])
-    names = ["area", "thickness", "width", "height", "slant"]
-    for name in SHAPE:
-        one, other = [], []
-        for row in [*range(7), *range(8, 40)]:
-            one.append(measure_shape(blank[row : row + 1, 0])[0, names.index(name)])
-            other.append(measure_shape(images[40 + row : 41 + row, 0])[0, names.index(name)])
-        one, other = np.array(one) - np.mean(one), np.array(other) - np.mean(other)
-        expected = (one @ other) / np.sqrt((one @ one) * (other @ other))
-        if name != "area":  # a picture without ink has an area, 0
-            assert found[name] == pytest.approx(expected)
+def test_style_is_what_differs_from_the_usual_shape_of_the_digit(letters):
+    tried = trial(letters, honest)
+    found = tried.style(tried.images[:20], tried.digits[:20])
+    for row in range(20):
+        same = [image for image, digit in zip(tried.training, tried.known, strict=True) if digit == tried.digits[row]]
+        for column, name in enumerate(SHAPE):
+            usual = np.mean([measured(image, name) for image in same])
+            assert found[row, column] == pytest.approx(measured(tried.images[row], name) - usual)
 
 
-def test_a_run_is_tried_on_rows_it_was_not_trained_on(tmp_path):
+def measured(image, name):
+    return measure_shape(image)[0, SHAPE_MEASURES.index(name)]
+
+
+def test_correlations_leave_out_what_has_no_shape():
+    rng = np.random.default_rng(1)
+    one, other = rng.standard_normal((2, 40, len(SHAPE)))
+    one[7, 1], one[:, 0] = np.nan, 3.0
+    found = correlations(one, other)
+    assert found["area"] == 0  # the same in all
+    for column, name in list(enumerate(SHAPE))[1:]:
+        kept = [row for row in range(40) if column != 1 or row != 7]
+        left, right = one[kept, column], other[kept, column]
+        left, right = left - left.mean(), right - right.mean()
+        assert found[name] == pytest.approx((left @ right) / np.sqrt((left @ left) * (right @ right)))
+
+
+def test_a_run_is_tried_on_rows_it_was_not_trained_on(tmp_path, capsys):
     settings = {"labels": 40, "nets.hidden": [16], "training.steps": 5, "training.batch_size": 16}
     run = train("structured", "digits", settings=settings, run=tmp_path / "run", progress=False, threads=1)
     tried, rows = Trial.of(run), run.split_rows()
     test, data = run.dataset().observations(rows["test"]), run.dataset().observations(rows["train"])
     assert {image.tobytes() for image in tried.images} == {image.tobytes() for image in test}
     assert {image.tobytes() for image in tried.training} == {image.tobytes() for image in data}
-    assert set(promises(run)) == {"purity", "shown", *SHAPE}
+    assert set(promises(tried)) == {"purity", "shown", *SHAPE}
+
+    main([str(run.path)])
+    first, *sliders = capsys.readouterr().out.splitlines()
+    assert f'"purity": {promises(tried)["purity"]:.3f}'.rstrip("0") in first
+    assert len(sliders) == tried.codes["style"].shape[1]
+
+
+def test_a_sample_is_shared_out(tmp_path):
+    settings = {"labels": 40, "nets.hidden": [16], "training.steps": 5, "training.batch_size": 16}
+    run = train("structured", "digits", settings=settings, run=tmp_path / "run", progress=False, threads=1)
+    write_sample(run.path, run.dataset(), run.split_rows()["test"][:60])
+    tried = Trial.of(Run.open(run.path))
+    assert (len(tried.images), len(tried.training)) == (30, 30)
+    both = {image.tobytes() for image in (*tried.images, *tried.training)}
+    assert both == {image.tobytes() for image in Run.open(run.path).dataset().observations(np.arange(60))}
 
 
 def test_a_run_without_digits_is_refused(tmp_path):
@@ -166,4 +192,4 @@ def test_a_run_without_digits_is_refused(tmp_path):
         "vae", "blobs", settings={"latent": 2, "training.steps": 2}, run=tmp_path / "run", progress=False, threads=1
     )
     with pytest.raises(UnweaveError, match="no factor 'digit'"):
-        promises(Run.open(run.path))
+        Trial.of(run)

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from unweave.data._digest import digest as digest
     from unweave.data._digest import factor_difference as factor_difference
     from unweave.data._given import Given as Given
+    from unweave.data._morphology import SHAPE_MEASURES as SHAPE_MEASURES
+    from unweave.data._morphology import measure_shape as measure_shape
     from unweave.data._picture import check_takes_pictures as check_takes_pictures
     from unweave.data._picture import observed as observed
     from unweave.data._split import Split as Split
@@ -38,6 +40,8 @@ _PLACES = {
     "observed": "_picture",
     "row_numbers": "_dataset",
     "read_groups": "_table",
+    "SHAPE_MEASURES": "_morphology",
+    "measure_shape": "_morphology",
     "DATA": "_dataset",
     "DataSet": "_dataset",
     "DataSource": "_dataset",

@@ -15,14 +15,14 @@ from __future__ import annotations
 
 import numpy as np
 
-NAMES = ("area", "thickness", "width", "height", "slant")
+SHAPE_MEASURES = ("area", "thickness", "width", "height", "slant")
 CHUNK = 5000  # pictures measured at once
 
 
 def measure_shape(pictures: np.ndarray) -> np.ndarray:
-    """(N, 5) measures in the order of `NAMES`, of pictures (N, H, W) in [0, 1]; NaN where there is no ink."""
+    """(N, 5) measures in the order of `SHAPE_MEASURES`, of pictures (N, H, W) in [0, 1]; NaN where there is no ink."""
     parts = [_measure(pictures[start : start + CHUNK]) for start in range(0, len(pictures), CHUNK)]
-    return np.concatenate(parts) if parts else np.zeros((0, len(NAMES)))
+    return np.concatenate(parts) if parts else np.zeros((0, len(SHAPE_MEASURES)))
 
 
 def _measure(pictures: np.ndarray) -> np.ndarray:

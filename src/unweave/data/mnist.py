@@ -12,7 +12,7 @@ from unweave.core.factors import FactorKind, Factors
 from unweave.data._dataset import DataSet, DataSource
 from unweave.data._fitting import Fitted, middle, with_margin
 from unweave.data._idx import SIDE, IdxFiles, IdxSplit, IdxValues
-from unweave.data._morphology import NAMES, measure_shape
+from unweave.data._morphology import SHAPE_MEASURES, measure_shape
 
 FILES = IdxFiles(
     folder="mnist",
@@ -71,12 +71,12 @@ class Mnist(DataSource):
 def with_morphology(data: DataSet, grey: DataSet) -> DataSet:
     """`data` with the measures of shape of the pictures `grey` (1, H, W), row by row, as continuous factors."""
     assert data.factors is not None
-    kinds: list[FactorKind] = ["continuous"] * len(NAMES)
+    kinds: list[FactorKind] = ["continuous"] * len(SHAPE_MEASURES)
     measured = measure_shape(grey.observations(np.arange(len(grey)))[:, 0])
     factors = Factors(
-        (*data.factors.names, *NAMES),
+        (*data.factors.names, *SHAPE_MEASURES),
         np.concatenate([data.factors.values, measured], axis=1),
         (*data.factors.kinds, *kinds),
-        data.factors.labels + (None,) * len(NAMES),
+        data.factors.labels + (None,) * len(SHAPE_MEASURES),
     )
-    return replace(data, factors=factors, notes=(*data.notes, f"{', '.join(NAMES)} measured from the picture"))
+    return replace(data, factors=factors, notes=(*data.notes, f"{', '.join(SHAPE_MEASURES)} measured from the picture"))
