@@ -36,8 +36,8 @@ format: dev
 BENCH ?= --save
 bench: dev
 	$(BIN)/python benchmarks/peers/install.py
-	for script in dsprites tc_bias networks; do $(BIN)/python benchmarks/$$script.py || exit 1; done
-	for script in papers compiled floor step_profile; do $(BIN)/python benchmarks/$$script.py $(filter --save,$(BENCH)) || exit 1; done
+	for script in dsprites tc_bias; do $(BIN)/python benchmarks/$$script.py || exit 1; done
+	for script in papers compiled floor step_profile networks; do $(BIN)/python benchmarks/$$script.py $(filter --save,$(BENCH)) || exit 1; done
 	for script in training busy scores start growth explorer; do $(BIN)/python benchmarks/$$script.py $(BENCH) || exit 1; done
 
 clean:

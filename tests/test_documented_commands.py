@@ -6,6 +6,7 @@ eight observations; `evaluate` gets one quick score; a run a page only refers to
 with the parts that are named. Studies, reproductions and the demo take minutes: of these the words are checked.
 """
 
+import os
 import re
 import shlex
 import shutil
@@ -20,7 +21,7 @@ from unweave.cli import cli
 from unweave.core.system import SYSTEMS
 from unweave.data import DATA
 from unweave.explorer import build_app
-from unweave.runs import train
+from unweave.runs import Run, train
 
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 INLINE = re.compile(r"`([^`]+)`")
@@ -246,7 +247,6 @@ def data_folder(needed, request, factory):
 @pytest.mark.parametrize(
     "name",
     [
-        "README.md",
         "docs/architecture.md",
         "docs/objectives.md",
         "docs/networks.md",
@@ -256,6 +256,26 @@ def data_folder(needed, request, factory):
 )
 def test_snippets_run(name, root, run_page):
     assert run_page(root / name) >= 1
+
+
+@pytest.fixture
+def one_core():
+    """Training takes the cores that it may use; other tests have theirs."""
+    if not hasattr(os, "sched_setaffinity"):
+        yield
+        return
+    usable = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(usable)})
+    yield
+    os.sched_setaffinity(0, usable)
+
+
+def test_the_readme_trains_a_code_that_is_alive(root, run_page, tmp_path, one_core):
+    run_page(root / "README.md")
+    [folder] = (tmp_path / "runs").iterdir()
+    found = Run.open(folder).checkup()
+    assert found.used >= 2
+    assert found.mse < 0.8 * found.mean_mse
 
 
 def test_links_lead_somewhere(root):

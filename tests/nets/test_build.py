@@ -48,10 +48,9 @@ def conv(kind: str, inputs: int, outputs: int) -> tuple[object, ...]:
 RELU = ("relu",)
 
 
-@pytest.mark.parametrize("nets", [BURGESS, Nets()])
-def test_burgess_encoder_layer_by_layer(nets: Nets) -> None:
+def test_burgess_encoder_layer_by_layer() -> None:
     """Burgess et al. 2018, appendix A.1."""
-    encoder = build_encoder(nets, IMAGES)
+    encoder = build_encoder(BURGESS, IMAGES)
     expected: list[tuple[object, ...]] = [conv("down", 1, 32), RELU]
     for _ in range(3):
         expected += [conv("down", 32, 32), RELU]
@@ -62,9 +61,8 @@ def test_burgess_encoder_layer_by_layer(nets: Nets) -> None:
     assert sum(p.numel() for p in encoder.parameters()) == 246_912
 
 
-@pytest.mark.parametrize("nets", [BURGESS, Nets()])
-def test_burgess_decoder_is_the_transpose(nets: Nets) -> None:
-    decoder = build_decoder(nets, IMAGES, inputs=10)
+def test_burgess_decoder_is_the_transpose() -> None:
+    decoder = build_decoder(BURGESS, IMAGES, inputs=10)
     expected = [("linear", 10, 256), RELU, ("linear", 256, 256), RELU, ("linear", 256, 512), RELU]
     for _ in range(3):
         expected += [conv("up", 32, 32), RELU]
@@ -93,6 +91,48 @@ def test_auto(shape: tuple[int, ...], convolutional: bool) -> None:
     spec = DataSpec(shape, "unit", 10)
     assert isinstance(build_encoder(Nets(), spec), ConvolutionalEncoder if convolutional else DenseEncoder)
     assert isinstance(build_decoder(Nets(), spec, 3), ConvolutionalDecoder if convolutional else DenseDecoder)
+
+
+# side -> stem and what is left of the side after each layer
+BY_HAND = {
+    16: (2, [8, 4]),
+    28: (2, [14, 7]),
+    31: (2, [15, 7]),
+    32: (4, [8, 4]),
+    48: (4, [12, 6]),
+    64: (4, [16, 8, 4]),
+    96: (4, [24, 12, 6]),
+    128: (4, [32, 16, 8, 4]),
+}
+
+
+@pytest.mark.parametrize("side", BY_HAND)
+@pytest.mark.parametrize("wider", [0, 23])
+def test_sizes_follow_the_smaller_side(side: int, wider: int) -> None:
+    stem, left = BY_HAND[side]
+    spec = DataSpec((3, side + wider, side), "unit", 10)
+    nets = Nets().fitted(spec)
+    assert (nets.kind, nets.stem, nets.channels) == ("convolutional", stem, (32,) * len(left))
+    assert nets.fitted(spec) == nets
+    widths, x = [], torch.zeros(1, *spec.shape)
+    for layer in build_encoder(Nets(), spec).convolutions:
+        x = layer(x)
+        widths += [x.shape[-1]] if isinstance(layer, nn.Conv2d) else []
+    assert widths == left
+    assert build_decoder(nets, spec, 3)(torch.zeros(1, 3)).shape == (1, *spec.shape)
+
+
+def test_what_is_said_by_hand_stays() -> None:
+    assert BURGESS.fitted(IMAGES) == BURGESS
+    assert Nets(stem=2).fitted(IMAGES).channels == (32,) * 4  # 32, 16, 8, 4
+    assert Nets(stem=8).fitted(IMAGES).channels == (32,) * 2  # 8, 4
+    nets = Nets(channels=(5, 6), hidden=(7,)).fitted(IMAGES)
+    assert (nets.channels, nets.stem, nets.hidden) == ((5, 6), 4, (7,))
+    assert Nets(channels=(8,) * 6).fitted(IMAGES).stem == 2  # 4 * 2^5 pixels are more than there are
+    assert Nets(kind="dense").fitted(IMAGES) == Nets(kind="dense")
+    small = DataSpec((1, 8, 8), "unit", 10)
+    assert Nets(kind="convolutional").fitted(small).channels == (32,)
+    assert Nets().fitted(DataSpec((7,), "real", 10)).kind == "dense"
 
 
 @pytest.mark.parametrize("shape", [(1, 64, 64), (3, 28, 28), (1, 37, 50), (3, 8, 8), (6,), (4, 5)])
@@ -126,7 +166,7 @@ def test_settings_that_cannot_be() -> None:
     with pytest.raises(ConfigError, match="tokens"):
         build_encoder(Nets(), DataSpec((7,), "tokens", 10, levels=50))
     with pytest.raises(ConfigError, match="8 x 8 are too small for 4"):
-        build_decoder(Nets(kind="convolutional"), DataSpec((1, 8, 8), "unit", 10), 3)
+        build_decoder(Nets(kind="convolutional", channels=(9,) * 4), DataSpec((1, 8, 8), "unit", 10), 3)
     with pytest.raises(ConfigError, match="should be 'auto', 'convolutional' or 'dense'"):
         Nets(kind="convolution")
     for wrong in ({"channels": ()}, {"channels": (0,)}, {"hidden": (-1,)}, {"stem": 1}):
@@ -135,6 +175,7 @@ def test_settings_that_cannot_be() -> None:
 
 
 def test_settings_read_from_text_and_json() -> None:
+    assert Nets().override({"channels": "auto", "stem": "auto"}) == Nets()
     nets = Nets().override({"channels": "[16, 32]", "stem": "4", "hidden": "[]"})
     assert (nets.channels, nets.stem, nets.hidden) == ((16, 32), 4, ())
     assert Nets.from_dict(nets.to_dict()) == nets

@@ -4,6 +4,9 @@ import pytest
 import torch
 
 from unweave.base.schedule import Schedule
+from unweave.core.batch import Batch
+from unweave.core.dataspec import DataSpec
+from unweave.systems.betavae import BetaVAE, BetaVAEConfig
 
 
 def test_beta_of_one_is_the_vae_exactly(bench):
@@ -37,6 +40,17 @@ def test_beta_follows_its_schedule(bench):
     reconstruction, kl = terms.mean("reconstruction"), terms.mean("kl")
     for step, beta in ((0, 0.0), (50, 2.0), (100, 4.0), (1000, 4.0)):
         torch.testing.assert_close(terms.total(step), reconstruction + beta * kl)
+
+
+@pytest.mark.parametrize(
+    ("shape", "beta"), [((1, 8, 8), 2), ((7,), 2), ((1, 48, 48), 2.25), ((1, 64, 64), 4), ((3, 48, 48), 4)]
+)
+def test_beta_that_is_auto_follows_the_size_of_the_observation(shape, beta):
+    spec, small = DataSpec(shape, "unit", 100), {"nets.kind": "dense", "nets.hidden": [4]}
+    for settings, expected in ((small, beta), ({**small, "beta": 7}, 7)):
+        system = BetaVAE(BetaVAEConfig().override(settings), spec)
+        terms = system.objective("model", Batch.of(torch.rand(6, *shape)), 0)
+        torch.testing.assert_close(terms.total(), terms.mean("reconstruction") + expected * terms.mean("kl"))
 
 
 def test_gradient_is_linear_in_beta(bench):

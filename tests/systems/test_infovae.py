@@ -6,6 +6,9 @@ import pytest
 import torch
 
 from unweave.base.errors import ConfigError
+from unweave.core.batch import Batch
+from unweave.core.dataspec import DataSpec
+from unweave.systems.infovae import InfoVAE, InfoVAEConfig
 
 
 def mmd_by_loops(codes, prior, kernel, h):
@@ -35,6 +38,17 @@ def test_mmd_total_against_loops(bench, kernel, bandwidth):
     assert terms.mean("divergence").item() == pytest.approx(divergence, abs=1e-9)
     assert terms.total().item() == pytest.approx(expected, abs=1e-9)
     assert terms.batch_statistics == ("divergence",)
+
+
+@pytest.mark.parametrize(("shape", "scale"), [((1, 8, 8), 15.625), ((1, 64, 64), 1000), ((3, 64, 64), 1000)])
+def test_scale_that_is_auto_follows_the_size_of_the_observation(shape, scale):
+    spec, small = DataSpec(shape, "unit", 100), {"nets.kind": "dense", "nets.hidden": [4]}
+    for settings, expected in ((small, scale), ({**small, "lambda_": 3}, 3)):
+        system = InfoVAE(InfoVAEConfig().override(settings), spec)
+        terms = system.objective("model", Batch.of(torch.rand(6, *shape)), 0)
+        torch.testing.assert_close(
+            terms.total(), terms.mean("reconstruction") + expected * terms.mean("divergence"), rtol=1e-4, atol=1e-4
+        )
 
 
 @pytest.mark.parametrize("marginal", ["stratified", "weighted"])

@@ -127,8 +127,9 @@ def _read(value: Any, annotation: Any) -> Any:
     if not isinstance(value, str):
         return value
     choices = _choices(annotation)
-    # "none" may be one of a field's own words; where it is not, it means that nothing is set.
-    if value in ("None", "none") and value not in choices:
+    if value in choices:
+        return value  # one of the field's own words, such as "auto"; "none" may be one
+    if value in ("None", "none"):
         return None
     listed = any(get_origin(choice) is tuple for choice in choices)
     if not listed and any(choice in (str, Path) for choice in choices):

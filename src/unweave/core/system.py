@@ -30,6 +30,7 @@ from unweave.core.capabilities import Capability, Decodes, Encodes, Samples, cap
 from unweave.core.codes import Codes
 from unweave.core.dataspec import DataSpec
 from unweave.core.distributions import centre, spread
+from unweave.core.fitted import Fitted
 from unweave.core.order import Order, Permuted, Reads, Table
 from unweave.core.players import Optimiser, Player
 from unweave.core.terms import Terms
@@ -49,7 +50,7 @@ class Training(Config):
     """Update rule of the first (often the only) player."""
 
 
-class SystemConfig(Config):
+class SystemConfig(Fitted):
     """Base of every system's settings. `presets` names sets of changes, such as the paper's own and a quick one."""
 
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
@@ -72,7 +73,7 @@ class System(nn.Module, ABC):
 
     Each paper's class is final: it derives from this one and from the capabilities it has, and from no other paper.
 
-    config: typed settings, `config_class`
+    config: typed settings, `config_class`; what is `auto` in them is chosen for the data
     spec:   shape, range and number of training observations
     """
 
@@ -83,7 +84,7 @@ class System(nn.Module, ABC):
 
     def __init__(self, config: SystemConfig, spec: DataSpec):
         super().__init__()
-        self.config, self.spec = config, spec
+        self.config, self.spec = config.fitted(spec), spec
         self.training_seed = 0
         self.step = 0
         self.rank = 0  # of this process among those that train together

@@ -9,46 +9,58 @@ import torch
 from torch import Tensor, nn
 from torch.distributions import Independent
 
-from unweave.base.config import Config
 from unweave.base.errors import ConfigError, ShapeError
 from unweave.core.dataspec import DataSpec
 from unweave.core.distributions import Concrete, normal
-from unweave.nets.convolution import ConvolutionalDecoder, ConvolutionalEncoder
+from unweave.core.fitted import Fitted
+from unweave.nets.convolution import ConvolutionalDecoder, ConvolutionalEncoder, layers_to_below, smallest_side
 from unweave.nets.dense import Activation, DenseDecoder, DenseEncoder, Norm, over_rows
 from unweave.nets.products import Linear
 
 Sizes = tuple[pydantic.PositiveInt, ...]
 
 
-class Nets(Config):
-    """Sizes of an encoder and of the decoder that mirrors it.
+class Nets(Fitted):
+    """Sizes of an encoder and of the decoder that mirrors it; those that are `auto` are chosen for the picture's size.
 
-    The defaults are the architecture of Burgess et al. 2018 (appendix A.1) when images have 64 x 64 pixels.
+    The networks of Burgess et al. 2018 are `BURGESS`; presets that follow a paper name theirs.
     """
 
     kind: Literal["auto", "convolutional", "dense"] = "auto"
     """Which network; auto takes the convolutional one for images with at least 16 pixels on both sides."""
-    channels: Annotated[Sizes, pydantic.Field(min_length=1)] = (32, 32, 32, 32)
-    """Output channels of each convolution; each but the first halves the image."""
+    channels: Annotated[Sizes, pydantic.Field(min_length=1)] | Literal["auto"] = "auto"
+    """Output channels of each convolution; each but the first halves the image. Auto: 32, down to 4 to 7 pixels."""
     hidden: Sizes = (256, 256)
     """Sizes of the dense layers: those after the convolutions, or all of a dense network."""
-    stem: Annotated[int, pydantic.Field(ge=2)] = 2
-    """Stride of the first convolution; 4 reads patches of 8 x 8 pixels and saves most of the time on a CPU."""
+    stem: Annotated[int, pydantic.Field(ge=2)] | Literal["auto"] = "auto"
+    """Stride of the first convolution; auto: 4 (patches of 8 x 8 pixels) from 32 pixels on, below that 2."""
     activation: Activation = "relu"
     """Nonlinearity after every layer but the decoder's last."""
     norm: Norm = "none"
     """Normalisation before every nonlinearity: none, or layer, over all numbers of one observation."""
 
-    def resolved(self, spec: DataSpec) -> Literal["convolutional", "dense"]:
-        """The kind of network these settings mean for these data."""
+    def fitted(self, spec: DataSpec) -> Nets:
+        """The networks these settings mean for these data: n pixels on the smaller side decide.
+
+        kind      convolutional for images with n >= 16, otherwise dense
+        stem      4 when n >= 32: most of the time of a step goes into the large images of the first layers
+        channels  32 for each layer; after the first, layers of stride 2 until fewer than 8 pixels are left
+
+        Where the channels were given and do not fit behind a stem of 4, it is 2.
+        """
+        side = min(spec.shape[1:]) if spec.is_image else 0
         if self.kind == "auto":
-            return "convolutional" if spec.is_image and min(spec.shape[1:]) >= 16 else "dense"
-        if self.kind == "convolutional" and not spec.is_image:
-            raise ConfigError(
-                f"observations of shape {spec.shape} are not images: nets.kind=convolutional needs (C, H, W); "
-                "set nets.kind=dense"
-            )
-        return self.kind
+            return self.model_copy(update={"kind": "convolutional" if side >= 16 else "dense"}).fitted(spec)
+        if self.kind == "dense" or not spec.is_image:
+            return self
+        stem = self.stem
+        if stem == "auto":
+            given = 1 if self.channels == "auto" else len(self.channels)
+            stem = 4 if side >= max(32, smallest_side(given, 4)) else 2
+        channels = self.channels
+        if channels == "auto":
+            channels = (32,) * layers_to_below(8, side, stem)
+        return self.model_copy(update={"stem": stem, "channels": channels})
 
 
 BURGESS = Nets(kind="convolutional", channels=(32, 32, 32, 32), hidden=(256, 256), stem=2, activation="relu")
@@ -65,9 +77,11 @@ def build_encoder(nets: Nets, spec: DataSpec) -> nn.Module:
             "observations are tokens: convolutional and dense networks need numbers; give your own encoder"
         )
     scale = 1.0 / max((spec.levels or 2) - 1, 1) if spec.values == "levels" else 1.0
-    if nets.resolved(spec) == "dense":
+    nets = nets.fitted(spec)
+    if nets.kind == "dense":
         return DenseEncoder(spec.shape, nets.hidden, nets.activation, scale, nets.norm)
-    return ConvolutionalEncoder(spec.shape, nets.channels, nets.hidden, nets.stem, nets.activation, scale, nets.norm)
+    channels, stem = _convolutions(nets, spec)
+    return ConvolutionalEncoder(spec.shape, channels, nets.hidden, stem, nets.activation, scale, nets.norm)
 
 
 def build_decoder(nets: Nets, spec: DataSpec, inputs: int, parameters: int = 1) -> nn.Module:
@@ -76,9 +90,21 @@ def build_decoder(nets: Nets, spec: DataSpec, inputs: int, parameters: int = 1) 
     Vectors give (..., parameters * D). Parameters of one kind (all means, then all variances) follow one another.
     """
     shape = decoded_shape(spec, parameters)
-    if nets.resolved(spec) == "dense":
+    nets = nets.fitted(spec)
+    if nets.kind == "dense":
         return DenseDecoder(inputs, nets.hidden, shape, nets.activation, nets.norm)
-    return ConvolutionalDecoder(inputs, nets.channels, nets.hidden, shape, nets.stem, nets.activation, nets.norm)
+    channels, stem = _convolutions(nets, spec)
+    return ConvolutionalDecoder(inputs, channels, nets.hidden, shape, stem, nets.activation, nets.norm)
+
+
+def _convolutions(nets: Nets, spec: DataSpec) -> tuple[Sizes, int]:
+    """Channels and stem of convolutional networks that were fitted to images."""
+    if isinstance(nets.channels, str) or isinstance(nets.stem, str) or not spec.is_image:
+        raise ConfigError(
+            f"observations of shape {spec.shape} are not images: nets.kind=convolutional needs (C, H, W); "
+            "set nets.kind=dense"
+        )
+    return nets.channels, nets.stem
 
 
 def decoded_shape(spec: DataSpec, parameters: int) -> tuple[int, ...]:

@@ -58,6 +58,14 @@ def smallest_side(count: int, stem: int) -> int:
     return stem * 2 ** (count - 1)
 
 
+def layers_to_below(pixels: int, side: int, stem: int) -> int:
+    """How many layers take a side of so many pixels below `pixels`: stride `stem` once, stride 2 after that."""
+    count, side = 1, side // stem
+    while side >= pixels:
+        count, side = count + 1, side // 2
+    return count
+
+
 def stages(size: tuple[int, int], count: int, stem: int) -> tuple[Stage, ...]:
     """The layers from an (H, W) image downwards: stride `stem` once, stride 2 after that."""
     if min(size) < smallest_side(count, stem):

@@ -83,6 +83,7 @@ def train(
     _check_sample(dataset, rows["train"])
     labels = {} if dataset.factors is None else dataset.factors.counts()
     spec = replace(dataset.spec, size=len(rows["train"]), labels=labels)
+    config = config.fitted(spec)  # a run keeps what was chosen for it, whatever a later version would choose
     manifest = Manifest(
         system=cls.name(),
         preset=preset,

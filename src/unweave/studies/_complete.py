@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from unweave.base.errors import UnweaveError
+from unweave.core.dataspec import DataSpec
 from unweave.core.system import SYSTEMS
 from unweave.data import Split, source
 from unweave.runs.checkpoint import checkpoint_step
@@ -99,7 +100,8 @@ def is_finished(path: Path) -> bool:
 def require_same(run: PlannedRun, path: Path) -> None:
     """A run of an earlier plan must not be counted as one of this."""
     found = read_manifest(path)
-    settings = SYSTEMS[run.system].config_class.preset(run.preset).override(run.settings).to_dict()
+    planned = SYSTEMS[run.system].config_class.preset(run.preset).override(run.settings)
+    settings = planned.fitted(DataSpec.from_dict(found.data_spec)).to_dict()
     data = source(run.data, **run.data_settings)
     expected = {
         "system": run.system,

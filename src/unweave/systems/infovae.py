@@ -23,10 +23,11 @@ from torch import Tensor
 from unweave.base.card import Card
 from unweave.base.schedule import Weight, at_step
 from unweave.core.batch import Batch
+from unweave.core.dataspec import DataSpec
 from unweave.core.terms import Terms
 from unweave.core.trace import Trace
 from unweave.models.one_block import OneBlock, OneBlockConfig
-from unweave.models.presets import BURGESS, QUICK
+from unweave.models.presets import BURGESS, QUICK, share_of_picture
 from unweave.objectives.elbo import kl, reconstruction
 from unweave.objectives.marginals import InferenceMarginal
 from unweave.objectives.mmd import mmd
@@ -36,7 +37,7 @@ class InfoVAEConfig(OneBlockConfig):
     """Settings of the InfoVAE."""
 
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
-        "quick": {**QUICK, "alpha": 1.0, "lambda_": 1000.0},
+        "quick": {**QUICK, "alpha": 1.0},
         # alpha = 1 as in table 1 of Esmaeili et al. 2019. lambda, batch size and steps are ours; networks and learning
         # rate are those of Burgess et al. 2018.
         "paper": {
@@ -50,8 +51,9 @@ class InfoVAEConfig(OneBlockConfig):
 
     alpha: Weight = 1.0
     """How much of the KL's charge for information is lifted: 0 is the VAE's, 1 lifts all."""
-    lambda_: Weight = 1000.0
-    """Scale of the divergence between q(z) and p(z); MMD is below 2, so it needs a large one."""
+    lambda_: Weight | Literal["auto"] = "auto"
+    """Scale of the divergence between q(z) and p(z); MMD is below 2, so it needs a large one. Auto: 1000, less in
+    proportion for observations of fewer values than 64 x 64."""
     divergence: Literal["mmd", "kl"] = "mmd"
     """D: maximum mean discrepancy from samples, or KL by the inference marginal of the batch."""
     kernel: Literal["rbf", "imq"] = "rbf"
@@ -62,6 +64,10 @@ class InfoVAEConfig(OneBlockConfig):
     """How KL(q(z|x) || p(z)) is computed: in closed form, or from the sample that is decoded."""
     marginal: Literal["stratified", "weighted"] = "stratified"
     """How q(z) is estimated from a batch when the divergence is `kl`."""
+
+    def fitted(self, spec: DataSpec) -> InfoVAEConfig:
+        scale = 1000.0 * share_of_picture(spec) if self.lambda_ == "auto" else self.lambda_
+        return super().fitted(spec).model_copy(update={"lambda_": scale})
 
 
 class InfoVAE(OneBlock):
@@ -86,6 +92,7 @@ class InfoVAE(OneBlock):
         """reconstruction + (1 - alpha) kl + (alpha + lambda - 1) divergence."""
         q = self.posterior(batch)
         p = self.joint(q.as_given(x=batch.observations), batch)
+        assert not isinstance(self.config.lambda_, str)  # `auto` was chosen for the data
         alpha, scale = at_step(self.config.alpha, step), at_step(self.config.lambda_, step)
         return Terms(
             {

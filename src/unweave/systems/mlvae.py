@@ -64,6 +64,7 @@ class MLVAEConfig(SystemConfig):
             "content": 50,
             "style": 50,
             "nets.kind": "convolutional",
+            "nets.stem": 2,
             "nets.channels": [64, 128, 256],
             "nets.hidden": [256],
             "groups_per_batch": 16,

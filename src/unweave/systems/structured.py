@@ -44,6 +44,7 @@ _QUICK = {
     "alpha": 50.0,
     "nets.kind": "dense",
     "nets.hidden": [400],
+    "classifier.stem": 2,
     "classifier.channels": [32, 64],
     "classifier.hidden": [128],
     "classifier.norm": "layer",

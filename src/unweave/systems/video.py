@@ -76,6 +76,7 @@ class VideoConfig(SystemConfig):
             "transition_hidden": [128, 128, 128, 128],
             "inference_hidden": 16,
             "nets.kind": "convolutional",
+            "nets.stem": 2,
             "nets.channels": [64, 128, 256, 512],
             "nets.hidden": [32],
             "nets.activation": "leaky_relu",
@@ -105,6 +106,17 @@ class VideoConfig(SystemConfig):
     """Encoder and decoder of single frames."""
     likelihood: Likelihood = Likelihood()
     """p(x_t|Z_t) of a frame."""
+
+    def fitted(self, spec: DataSpec) -> VideoConfig:
+        """Networks see single frames."""
+        return super().fitted(frame_of(spec))
+
+
+def frame_of(spec: DataSpec) -> DataSpec:
+    """The data's frames: (C, H, W) of clips (T, C, H, W)."""
+    if not spec.is_clip:
+        raise ShapeError(f"observations of shape {spec.shape} are not clips (T, C, H, W): give a data set of clips")
+    return replace(spec, shape=spec.shape[1:])
 
 
 class Transitions(nn.Module):
@@ -197,9 +209,7 @@ class Video(System, Encodes, Decodes, Samples, Predicts):
         decoder: nn.Module | None = None,
     ):
         super().__init__(config, spec)
-        if len(spec.shape) != 4:
-            raise ShapeError(f"observations of shape {spec.shape} are not clips (T, C, H, W): give a data set of clips")
-        frame = replace(spec, shape=spec.shape[1:])
+        frame = frame_of(spec)
         self.size = config.factors * config.dims
         self.encoder, features = own_or_built_encoder(encoder, config.nets, frame)
         self.inference = Inference(features, self.size, config.inference_hidden, config.residual)

@@ -78,6 +78,7 @@ FACES_NETS: dict[Scale, dict[str, Any]] = {
     },
     "paper": {
         "nets.kind": "convolutional",
+        "nets.stem": 2,
         "nets.channels": [64, 128, 256],
         "nets.hidden": [256],
         "likelihood.kind": "gaussian",
