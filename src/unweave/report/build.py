@@ -337,7 +337,8 @@ def _defaults(run: Run, system: Any) -> dict[str, Mapping[str, Any]]:
 
     manifest = run.manifest
     usual: dict[str, Mapping[str, Any]] = {"split": Split().to_dict(), "data": {}, "settings": {}}
-    usual["settings"] = type(system).config_class.preset(manifest.preset).fitted(system.spec).to_dict()
+    preset, spec = type(system).config_class.preset(manifest.preset), DataSpec.from_dict(manifest.data_spec)
+    usual["settings"] = preset.fitted(spec).to_dict()
     if manifest.data in DATA:
         fields = DATA[manifest.data].model_fields
         usual["data"] = {

@@ -35,7 +35,7 @@ from unweave.core.capabilities import Decodes, Encodes, Predicts, Samples
 from unweave.core.codes import Codes
 from unweave.core.dataspec import DataSpec
 from unweave.core.distributions import normal
-from unweave.core.system import System, SystemConfig
+from unweave.core.system import System, SystemConfig, Training
 from unweave.core.terms import Terms
 from unweave.core.trace import Trace
 from unweave.nets.build import (
@@ -106,6 +106,8 @@ class VideoConfig(SystemConfig):
     """Encoder and decoder of single frames."""
     likelihood: Likelihood = Likelihood()
     """p(x_t|Z_t) of a frame."""
+    training: Training = Training(steps=2000, batch_size=16)
+    """How long and on what batches it trains; each clip is as many pictures as it has frames."""
 
     def fitted(self, spec: DataSpec) -> VideoConfig:
         """Networks see single frames."""
