@@ -112,7 +112,7 @@ def test_sizes_follow_the_smaller_side(side: int, wider: int) -> None:
     stem, left = BY_HAND[side]
     spec = DataSpec((3, side + wider, side), "unit", 10)
     nets = Nets().fitted(spec)
-    assert (nets.kind, nets.stem, nets.channels) == ("convolutional", stem, (32,) * len(left))
+    assert (nets.kind, nets.stem, nets.channels, nets.hidden) == ("convolutional", stem, (32,) * len(left), (256,))
     assert nets.fitted(spec) == nets
     widths, x = [], torch.zeros(1, *spec.shape)
     for layer in build_encoder(Nets(), spec).convolutions:
@@ -129,7 +129,8 @@ def test_what_is_said_by_hand_stays() -> None:
     nets = Nets(channels=(5, 6), hidden=(7,)).fitted(IMAGES)
     assert (nets.channels, nets.stem, nets.hidden) == ((5, 6), 4, (7,))
     assert Nets(channels=(8,) * 6).fitted(IMAGES).stem == 2  # 4 * 2^5 pixels are more than there are
-    assert Nets(kind="dense").fitted(IMAGES) == Nets(kind="dense")
+    assert Nets(kind="dense").fitted(IMAGES) == Nets(kind="dense", hidden=(256, 256))
+    assert Nets(kind="dense", hidden=()).fitted(IMAGES) == Nets(kind="dense", hidden=())
     small = DataSpec((1, 8, 8), "unit", 10)
     assert Nets(kind="convolutional").fitted(small).channels == (32,)
     assert Nets().fitted(DataSpec((7,), "real", 10)).kind == "dense"
@@ -146,7 +147,7 @@ def test_built_networks_pass_the_checks_for_custom_ones(shape: tuple[int, ...], 
 
 
 def test_stem_and_activation_settings_are_used() -> None:
-    encoder = build_encoder(Nets(stem=4, channels=(6, 5), activation="tanh"), IMAGES)
+    encoder = build_encoder(Nets(stem=4, channels=(6, 5), hidden=(8, 7), activation="tanh"), IMAGES)
     first = next(m for m in encoder.modules() if isinstance(m, nn.Conv2d))
     assert (first.kernel_size, first.stride, first.out_channels) == ((8, 8), (4, 4), 6)
     assert sum(isinstance(m, nn.Tanh) for m in encoder.modules()) == 4
@@ -175,7 +176,7 @@ def test_settings_that_cannot_be() -> None:
 
 
 def test_settings_read_from_text_and_json() -> None:
-    assert Nets().override({"channels": "auto", "stem": "auto"}) == Nets()
+    assert Nets().override({"channels": "auto", "stem": "auto", "hidden": "auto"}) == Nets()
     nets = Nets().override({"channels": "[16, 32]", "stem": "4", "hidden": "[]"})
     assert (nets.channels, nets.stem, nets.hidden) == ((16, 32), 4, ())
     assert Nets.from_dict(nets.to_dict()) == nets

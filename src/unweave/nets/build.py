@@ -30,8 +30,8 @@ class Nets(Fitted):
     """Which network; auto takes the convolutional one for images with at least 16 pixels on both sides."""
     channels: Annotated[Sizes, pydantic.Field(min_length=1)] | Literal["auto"] = "auto"
     """Output channels of each convolution; each but the first halves the image. Auto: 32, down to 4 to 7 pixels."""
-    hidden: Sizes = (256, 256)
-    """Sizes of the dense layers: those after the convolutions, or all of a dense network."""
+    hidden: Sizes | Literal["auto"] = "auto"
+    """Sizes of the dense layers. Auto: 256 after convolutions; of a dense network, which has no others, 256 and 256."""
     stem: Annotated[int, pydantic.Field(ge=2)] | Literal["auto"] = "auto"
     """Stride of the first convolution; auto: 4 (patches of 8 x 8 pixels) from 32 pixels on, below that 2."""
     activation: Activation = "relu"
@@ -45,14 +45,15 @@ class Nets(Fitted):
         kind      convolutional for images with n >= 16, otherwise dense
         stem      4 when n >= 32: most of the time of a step goes into the large images of the first layers
         channels  32 for each layer; after the first, layers of stride 2 until fewer than 8 pixels are left
+        hidden    one layer of 256; a second one makes the first few hundred steps slower. Two where there are no others
 
         Where the channels were given and do not fit behind a stem of 4, it is 2.
         """
         side = min(spec.shape[1:]) if spec.is_image else 0
-        if self.kind == "auto":
-            return self.model_copy(update={"kind": "convolutional" if side >= 16 else "dense"}).fitted(spec)
-        if self.kind == "dense" or not spec.is_image:
-            return self
+        kind = self.kind if self.kind != "auto" else "convolutional" if side >= 16 else "dense"
+        hidden = self.hidden if self.hidden != "auto" else (256,) if kind == "convolutional" else (256, 256)
+        if kind == "dense" or not spec.is_image:
+            return self.model_copy(update={"kind": kind, "hidden": hidden})
         stem = self.stem
         if stem == "auto":
             given = 1 if self.channels == "auto" else len(self.channels)
@@ -60,7 +61,13 @@ class Nets(Fitted):
         channels = self.channels
         if channels == "auto":
             channels = (32,) * layers_to_below(8, side, stem)
-        return self.model_copy(update={"stem": stem, "channels": channels})
+        return self.model_copy(update={"kind": kind, "stem": stem, "channels": channels, "hidden": hidden})
+
+    @property
+    def dense(self) -> Sizes:
+        """The dense layers of networks that were fitted to data."""
+        assert not isinstance(self.hidden, str)
+        return self.hidden
 
 
 BURGESS = Nets(kind="convolutional", channels=(32, 32, 32, 32), hidden=(256, 256), stem=2, activation="relu")
@@ -79,9 +86,9 @@ def build_encoder(nets: Nets, spec: DataSpec) -> nn.Module:
     scale = 1.0 / max((spec.levels or 2) - 1, 1) if spec.values == "levels" else 1.0
     nets = nets.fitted(spec)
     if nets.kind == "dense":
-        return DenseEncoder(spec.shape, nets.hidden, nets.activation, scale, nets.norm)
+        return DenseEncoder(spec.shape, nets.dense, nets.activation, scale, nets.norm)
     channels, stem = _convolutions(nets, spec)
-    return ConvolutionalEncoder(spec.shape, channels, nets.hidden, stem, nets.activation, scale, nets.norm)
+    return ConvolutionalEncoder(spec.shape, channels, nets.dense, stem, nets.activation, scale, nets.norm)
 
 
 def build_decoder(nets: Nets, spec: DataSpec, inputs: int, parameters: int = 1) -> nn.Module:
@@ -92,9 +99,9 @@ def build_decoder(nets: Nets, spec: DataSpec, inputs: int, parameters: int = 1) 
     shape = decoded_shape(spec, parameters)
     nets = nets.fitted(spec)
     if nets.kind == "dense":
-        return DenseDecoder(inputs, nets.hidden, shape, nets.activation, nets.norm)
+        return DenseDecoder(inputs, nets.dense, shape, nets.activation, nets.norm)
     channels, stem = _convolutions(nets, spec)
-    return ConvolutionalDecoder(inputs, channels, nets.hidden, shape, stem, nets.activation, nets.norm)
+    return ConvolutionalDecoder(inputs, channels, nets.dense, shape, stem, nets.activation, nets.norm)
 
 
 def _convolutions(nets: Nets, spec: DataSpec) -> tuple[Sizes, int]:

@@ -127,7 +127,7 @@ class Structured(Graph, Encodes, Decodes, Samples):
         self.classifier, features = own_or_built_encoder(classifier, config.classifier, spec)
         self.class_head = nn.Sequential(nn.Dropout(config.dropout), nn.Linear(features, self.classes))
         self.encoder, features = own_or_built_encoder(encoder, config.nets, spec)
-        self.style_head = StyleHead(features, self.classes, config.latent, config.nets)
+        self.style_head = StyleHead(features, self.classes, config.latent, self.config.nets)
         self.likelihood = config.likelihood.build(spec)
         inputs, parameters = self.classes + config.latent, self.likelihood.parameters_per_value
         self.decoder = own_or_built_decoder(decoder, config.nets, spec, inputs, parameters)
@@ -156,7 +156,7 @@ class StyleHead(nn.Module):
 
     def __init__(self, features: int, classes: int, dims: int, nets: Nets):
         super().__init__()
-        width = nets.hidden[-1] if nets.hidden else features
+        width = nets.dense[-1] if nets.dense else features
         self.of_features = nn.Linear(features, width)
         self.of_class = nn.Linear(classes, width, bias=False)
         self.activation = activation_layer(nets.activation)
