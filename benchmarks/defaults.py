@@ -32,10 +32,10 @@ from _processes import machine
 from _report import HERE, kept, save, show, table
 from pictures import make_folder
 
+from unweave.batches.assemble import assemble
 from unweave.core.system import SYSTEMS
 from unweave.data import DataSet, load, source
 from unweave.runs import Run, resume, train
-from unweave.runs.batches import assemble
 from unweave.runs.checkup import LEAST, ROWS, USED, VALUES, Checkup, examine
 
 DATA = ("digits", "dsprites", "folder", "moving_digits")
