@@ -17,9 +17,10 @@ import torch
 from unweave.base.card import Card
 from unweave.base.schedule import Weight, at_step, parse_schedule
 from unweave.core.batch import Batch
+from unweave.core.dataspec import DataSpec
 from unweave.core.terms import Terms
 from unweave.models.one_block import OneBlock, OneBlockConfig
-from unweave.models.presets import BURGESS, QUICK
+from unweave.models.presets import BURGESS, QUICK, share_of_picture
 from unweave.objectives.capacity import capacity_gap
 from unweave.objectives.elbo import kl, reconstruction
 
@@ -28,7 +29,7 @@ class CapacityConfig(OneBlockConfig):
     """Settings of the VAE with controlled capacity."""
 
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
-        "quick": {**QUICK, "gamma": 10.0, "capacity": "linear(0, 25, 5000)"},
+        "quick": {**QUICK, "capacity": "linear(0, 25, 5000)"},
         # Appendix A.2, dSprites. The paper gives neither the batch size nor the steps after C has reached 25.
         "paper": {
             **BURGESS,
@@ -39,12 +40,17 @@ class CapacityConfig(OneBlockConfig):
         },
     }
 
-    gamma: Weight = 10.0
-    """Weight of the distance between KL and C: enough that the KL follows, not so much that noise fills the code."""
+    gamma: Weight | Literal["auto"] = "auto"
+    """Weight of the distance between KL and C: enough that the KL follows, not so much that noise fills the code. Auto:
+    10, less in proportion for observations of fewer values than 64 x 64, and at least 2."""
     capacity: Weight = parse_schedule("linear(0, 25, 2500)")
     """C: the nats of KL to aim for, at least 0."""
     estimator: Literal["analytic", "sampled"] = "analytic"
     """How the KL is computed: in closed form, or from the sample that is decoded."""
+
+    def fitted(self, spec: DataSpec) -> CapacityConfig:
+        gamma = max(2.0, 10.0 * share_of_picture(spec)) if self.gamma == "auto" else self.gamma
+        return super().fitted(spec).model_copy(update={"gamma": gamma})
 
 
 class CapacityVAE(OneBlock):
@@ -72,6 +78,7 @@ class CapacityVAE(OneBlock):
         p = self.joint(q.as_given(x=batch.observations), batch)
         divergence = kl(q, p, "z", estimator=self.config.estimator)
         capacity = at_step(self.config.capacity, step)
+        assert not isinstance(self.config.gamma, str)  # `auto` was chosen for the data
         return Terms(
             {"reconstruction": reconstruction(p), "capacity_gap": capacity_gap(divergence, capacity)},
             {"capacity_gap": self.config.gamma},
