@@ -9,8 +9,9 @@ than 0.1 nats and its reconstructions of test rows are nearer than the mean of t
 
 --steps-at-most  look after so many steps; a run that is alive then is not trained further, any other makes twice as
                  many, and so on to the end of its own. The table says how many of its steps a run made.
---minutes        begin no further run after so many minutes. With --save nothing is measured twice: rows of the same
-                 source of the library stay, so that the table can be made in pieces.
+--minutes        begin no further run after so many minutes. With --save nothing is measured twice, so that the table
+                 can be made in pieces; rows of an earlier source of the library are named below it until they are
+                 measured again.
 
 One thread, seed 0.
 """
@@ -108,12 +109,9 @@ def of_source() -> str:
     return tree.stdout.strip()[:12]
 
 
-def measured(path: Path, tree: str) -> dict[str, dict]:
-    """What is kept of this source, by "system data preset"."""
-    if not path.exists():
-        return {}
-    raw = json.loads(path.read_text(encoding="utf-8"))["raw"]
-    return raw["rows"] if raw["source"] == tree else {}
+def measured(path: Path) -> dict[str, dict]:
+    """What is kept, by "system data preset"."""
+    return json.loads(path.read_text(encoding="utf-8"))["raw"] if path.exists() else {}
 
 
 def told_rows(found: dict[str, dict]) -> list[list[str]]:
@@ -127,7 +125,7 @@ def told_rows(found: dict[str, dict]) -> list[list[str]]:
     return rows
 
 
-def tables(found: dict[str, dict]) -> list[dict]:
+def tables(found: dict[str, dict], tree: str) -> list[dict]:
     columns = ("system", "data", "preset", "alive", "in use", "error", "mean image", "steps", "seconds")
     notes = (
         f"alive: {LEAST} dimensions or more with more than {USED} nats, and a squared error of test rows below that of "
@@ -135,6 +133,9 @@ def tables(found: dict[str, dict]) -> list[dict]:
         "steps: a run that is alive after fewer than its own is not trained further here; seconds are those of the "
         "steps made, on one thread, beside other work",
     )
+    earlier = [name for name, each in found.items() if each["source"] != tree]
+    if earlier:
+        notes = (*notes, f"of an earlier source of the library: {', '.join(earlier)}")
     return [table("What a person meets first", columns, told_rows(found), notes)]
 
 
@@ -151,23 +152,24 @@ def main() -> None:
     given = parser.parse_args()
     began, here, tree = time.monotonic(), machine(THREADS), of_source()
     wanted = [(s, d, p) for d in given.data for s in given.systems for p in given.presets if fits(s, d)]
-    found = measured(kept("defaults", here), tree) if given.save else {}
+    found = measured(kept("defaults", here)) if given.save else {}
     with tempfile.TemporaryDirectory() as place:
         sets: dict[str, DataSet] = {}
         for system, data, preset in wanted:
             name = f"{system} {data} {preset}"
-            if name in found or time.monotonic() - began > 60 * given.minutes:
+            if found.get(name, {}).get("source") == tree or time.monotonic() - began > 60 * given.minutes:
                 continue
             if data not in sets:
                 sets[data] = read(data, Path(place) / "pictures")
-            found[name] = measure(system, sets[data], preset, told(system, data), given.steps_at_most, given.seed)
+            made = measure(system, sets[data], preset, told(system, data), given.steps_at_most, given.seed)
+            found[name] = {**made, "source": tree}
             print(" | ".join(told_rows({name: found[name]})[0]), flush=True)
             if given.save:
                 order = {f"{s} {d} {p}": found.get(f"{s} {d} {p}") for d in DATA for s in names for p in PRESETS}
                 found = {each: row for each, row in order.items() if row is not None}
                 settings = {"seed": given.seed}
-                save("defaults", here, settings, tables(found), {"source": tree, "rows": found})
-    show(tables(found))
+                save("defaults", here, settings, tables(found, tree), found)
+    show(tables(found, tree))
 
 
 if __name__ == "__main__":

@@ -36,7 +36,13 @@ BATCH, SIDE, LATENT = 128, 28, 20
 
 def ours(batch: torch.Tensor) -> Callable[[], object]:
     cls = SYSTEMS["vae"]
-    settings = {"latent": LATENT, "nets.kind": "dense", "nets.hidden": list(DENSE), "training.optimiser.lr": LR}
+    settings = {
+        "latent": LATENT,
+        "nets.kind": "dense",
+        "nets.hidden": list(DENSE),
+        "nets.activation": "relu",
+        "training.optimiser.lr": LR,
+    }
     system = cls(cls.config_class().override(settings), DataSpec((1, SIDE, SIDE), "unit", 10_000)).train()
     optimisers = system.optimisers()
     return lambda: system.update(Batch.of(batch), optimisers)

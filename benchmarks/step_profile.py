@@ -34,7 +34,7 @@ from sizes import DENSE, SIDES
 # model of peers/sizes.py -> images in a batch, our system and its settings
 MODELS: dict[str, tuple[int, str, dict[str, Any]]] = {
     "betavae": (64, "betavae", {**BURGESS, "beta": BETA}),
-    "mnist": (128, "vae", {"latent": 20, "nets.kind": "dense", "nets.hidden": list(DENSE)}),
+    "mnist": (128, "vae", {"latent": 20, "nets.kind": "dense", "nets.hidden": list(DENSE), "nets.activation": "relu"}),
 }
 
 

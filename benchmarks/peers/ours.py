@@ -41,8 +41,14 @@ def settings(made: Task) -> dict[str, Any]:
         "training.optimiser.lr": LR,
     }
     if made.model == "mnist":
-        return {**found, "nets.kind": "dense", "nets.hidden": list(DENSE)}
-    found |= {"nets.kind": "convolutional", "nets.channels": list(CHANNELS), "nets.hidden": [256, 256], "nets.stem": 2}
+        return {**found, "nets.kind": "dense", "nets.hidden": list(DENSE), "nets.activation": "relu"}
+    found |= {
+        "nets.activation": "relu",
+        "nets.kind": "convolutional",
+        "nets.channels": list(CHANNELS),
+        "nets.hidden": [256, 256],
+        "nets.stem": 2,
+    }
     if made.model == "factorvae":
         return found | {
             "gamma": GAMMA,

@@ -4,6 +4,9 @@ import pytest
 import torch
 
 from unweave.base.errors import ConfigError
+from unweave.core.batch import Batch
+from unweave.core.dataspec import DataSpec
+from unweave.systems.capacity import CapacityConfig, CapacityVAE
 
 
 def mean_kl(hand):
@@ -21,6 +24,17 @@ def test_total_against_the_formula(bench):
         assert terms.total(step).item() == pytest.approx(expected, abs=1e-9)
         assert terms.diagnostics["capacity"].item() == target
         assert terms.logged(step)["kl"].item() == pytest.approx(mean_kl(hand), abs=1e-5)
+
+
+@pytest.mark.parametrize(("shape", "gamma"), [((1, 8, 8), 2), ((1, 48, 48), 5.625), ((3, 48, 48), 10)])
+def test_gamma_that_is_auto_follows_the_size_of_the_observation(shape, gamma):
+    spec, small = DataSpec(shape, "unit", 100), {"nets.kind": "dense", "nets.hidden": [4]}
+    for settings, expected in ((small, gamma), ({**small, "gamma": 7}, 7)):
+        system = CapacityVAE(CapacityConfig().override(settings), spec)
+        terms = system.objective("model", Batch.of(torch.rand(6, *shape)), 1000)
+        torch.testing.assert_close(
+            terms.total(1000), terms.mean("reconstruction") + expected * terms.mean("capacity_gap")
+        )
 
 
 def test_gap_is_of_the_batch_and_not_of_each_example(bench):

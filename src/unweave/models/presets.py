@@ -12,6 +12,7 @@ QUICK = {
     "nets.stem": 4,
     "nets.channels": [32, 32, 32],
     "nets.hidden": [128],
+    "nets.activation": "relu",
     "training.steps": 6000,
     "training.batch_size": 64,
     "training.optimiser.lr": 1e-3,

@@ -34,8 +34,9 @@ class Nets(Fitted):
     """Sizes of the dense layers. Auto: 256 after convolutions; of a dense network, which has no others, 256 and 256."""
     stem: Annotated[int, pydantic.Field(ge=2)] | Literal["auto"] = "auto"
     """Stride of the first convolution; auto: 4 (patches of 8 x 8 pixels) from 32 pixels on, below that 2."""
-    activation: Activation = "relu"
-    """Nonlinearity after every layer but the decoder's last."""
+    activation: Activation = "leaky_relu"
+    """Nonlinearity after every layer but the decoder's last. Units of a plain relu that are off for all data stay off,
+    and a large cost in the first steps can put out all of them."""
     norm: Norm = "none"
     """Normalisation before every nonlinearity: none, or layer, over all numbers of one observation."""
 

@@ -65,6 +65,7 @@ class MLVAEConfig(SystemConfig):
             "style": 50,
             "nets.kind": "convolutional",
             "nets.stem": 2,
+            "nets.activation": "relu",
             "nets.channels": [64, 128, 256],
             "nets.hidden": [256],
             "groups_per_batch": 16,

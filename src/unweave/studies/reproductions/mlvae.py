@@ -70,6 +70,7 @@ FACES_NETS: dict[Scale, dict[str, Any]] = {
     "quick": {
         "nets.kind": "dense",
         "nets.hidden": [300],
+        "nets.activation": "relu",
         "likelihood.kind": "gaussian",
         "likelihood.std": 0.3,
         "training.batch_size": 64,
@@ -81,6 +82,7 @@ FACES_NETS: dict[Scale, dict[str, Any]] = {
         "nets.stem": 2,
         "nets.channels": [64, 128, 256],
         "nets.hidden": [256],
+        "nets.activation": "relu",
         "likelihood.kind": "gaussian",
         "likelihood.variance": "predicted",
         "likelihood.std": 0.1,
