@@ -33,7 +33,7 @@ class Nets(Fitted):
     hidden: Sizes | Literal["auto"] = "auto"
     """Sizes of the dense layers. Auto: 256 after convolutions; of a dense network, which has no others, 256 and 256."""
     stem: Annotated[int, pydantic.Field(ge=2)] | Literal["auto"] = "auto"
-    """Stride of the first convolution; auto: 4 (patches of 8 x 8 pixels) from 32 pixels on, below that 2."""
+    """Stride of the first convolution; auto: 4 (patches of 8 x 8 pixels) from 48 pixels on, below that 2."""
     activation: Activation = "leaky_relu"
     """Nonlinearity after every layer but the decoder's last. Units of a plain relu that are off for all data stay off,
     and a large cost in the first steps can put out all of them."""
@@ -44,7 +44,8 @@ class Nets(Fitted):
         """The networks these settings mean for these data: n pixels on the smaller side decide.
 
         kind      convolutional for images with n >= 16, otherwise dense
-        stem      4 when n >= 32: most of the time of a step goes into the large images of the first layers
+        stem      4 when n >= 48: most of the time of a step goes into the large images of the first layers. In smaller
+                  pictures patches of 8 x 8 pixels cannot be put together to the edges of things: squares stay discs
         channels  32 for each layer; after the first, layers of stride 2 until fewer than 8 pixels are left
         hidden    one layer of 256; a second one makes the first few hundred steps slower. Two where there are no others
 
@@ -58,7 +59,7 @@ class Nets(Fitted):
         stem = self.stem
         if stem == "auto":
             given = 1 if self.channels == "auto" else len(self.channels)
-            stem = 4 if side >= max(32, smallest_side(given, 4)) else 2
+            stem = 4 if side >= max(48, smallest_side(given, 4)) else 2
         channels = self.channels
         if channels == "auto":
             channels = (32,) * layers_to_below(8, side, stem)
