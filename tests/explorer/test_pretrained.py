@@ -8,6 +8,7 @@ from starlette.testclient import TestClient
 
 from unweave.base.errors import UnweaveError
 from unweave.cli import cli
+from unweave.core.dataspec import DataSpec
 from unweave.explorer import pretrain
 from unweave.explorer.pretrain import KEPT, RUNS, Recipe, make
 from unweave.explorer.pretrained import pretrained_runs
@@ -57,10 +58,10 @@ def test_they_are_small():
 def test_the_files_are_of_the_recipe(runs, name):
     recipe, manifest = RUNS[name], runs[name].manifest
     assert (manifest.system, manifest.data, manifest.preset) == (recipe.system, recipe.data, recipe.preset)
-    assert manifest.settings == recipe.complete()
+    assert manifest.settings == recipe.config().fitted(DataSpec.from_dict(manifest.data_spec)).to_dict()
     assert recipe.data_settings.items() <= manifest.data_settings.items()
     assert manifest.seed == recipe.seed
-    assert runs[name].steps == recipe.complete()["training"]["steps"]
+    assert runs[name].steps == recipe.config().training.steps
     assert len(runs[name].dataset()) == recipe.rows
 
 
@@ -157,7 +158,7 @@ def test_both_runs_of_digits_have_the_same_rows(runs):
 @names
 def test_the_page_shows_all_of_it(client, name):
     told = client.get(f"/api/runs/{name}").json()
-    assert told["steps"] == RUNS[name].complete()["training"]["steps"]
+    assert told["steps"] == RUNS[name].config().training.steps
     row = client.get(f"/api/runs/{name}/rows?count=1").json()["rows"][0]["row"]
     code = client.get(f"/api/runs/{name}/input?row={row}").json()["code"]
     assert client.post(f"/api/runs/{name}/decode", json={"codes": [code]}).headers["content-type"] == "image/png"
@@ -252,5 +253,5 @@ def test_another_seed_is_that_of_the_labels_too_and_goes_elsewhere(monkeypatch, 
     pretrain.main(["mnist-structured", "--seed", "1", "--into", str(tmp_path)])
     [(name, recipe, folder)] = asked
     assert (name, folder) == ("mnist-structured", tmp_path)
-    assert recipe.seed == recipe.complete()["label_seed"] == 1
-    assert {**recipe.complete(), "label_seed": 0} == RUNS[name].complete()
+    assert recipe.seed == recipe.config().label_seed == 1
+    assert recipe.config().override({"label_seed": 0}) == RUNS[name].config()

@@ -24,7 +24,7 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 
 from unweave.base.errors import unknown_name
-from unweave.core.system import SYSTEMS
+from unweave.core.system import SYSTEMS, SystemConfig
 from unweave.explorer import pretrained
 from unweave.runs import Run, train
 from unweave.runs.sample import write_sample
@@ -49,9 +49,9 @@ class Recipe:
         """The settings that differ from the preset's."""
         return {**self.settings, **dict.fromkeys(self.seeded, self.seed)}
 
-    def complete(self) -> dict[str, Any]:
-        """All settings of the system, as a run keeps them."""
-        return SYSTEMS[self.system].config_class.preset(self.preset).override(self.chosen()).to_dict()
+    def config(self) -> SystemConfig:
+        """All settings of the system; a run keeps them as they are fitted to its data."""
+        return SYSTEMS[self.system].config_class.preset(self.preset).override(self.chosen())
 
 
 def _falling(rate: float, steps: int) -> dict[str, Any]:
@@ -85,9 +85,11 @@ RUNS = {
             "latent": 4,
             "nets.kind": "dense",
             "nets.hidden": [256, 128],
+            "nets.activation": "relu",
             "likelihood.kind": "gaussian",
             "likelihood.std": 0.9,
             "classifier.kind": "convolutional",
+            "classifier.activation": "relu",
             "classifier.channels": [32, 64],
             "classifier.hidden": [64],
             "classifier.norm": "layer",
