@@ -75,18 +75,13 @@ def draw_using() -> None:
         picture = Image.new("RGB", (96, 96))
         getattr(ImageDraw.Draw(picture), kind)((left, top, left + 24, top + 24), fill=(255, 255, 255))
         drawings.append(picture)
-    run = Run.open(RUNS / "sprites-betavae")
+    run = Run.open(RUNS / "sprites-structured")
     codes = run.encode(drawings)
-    spreads = codes.spread("z")
-    assert spreads is not None
-    dimension = int(spreads.mean(axis=0).argmin())  # whose posteriors are narrowest
-    values = codes["z"].copy()
-    values[:, dimension] = 1.5
-    given = np.stack([np.asarray(each.convert("L").resize((64, 64)))[None] / 255 for each in drawings])
-    rows = np.stack([given, run.decode(codes), run.decode(codes.replace(z=values))]).astype(np.float32)
-    shown = Shown(
-        "Drawings no run has seen", rows, ("drawing", "decoded", f"z[{dimension}] = 1.5"), ("",) * len(drawings)
-    )
+    heart = np.tile(np.eye(3, dtype=np.float32)[2], (len(drawings), 1))
+    side = run.dataset().spec.shape[-1]
+    given = np.stack([np.asarray(each.convert("L").resize((side, side)))[None] / 255 for each in drawings])
+    rows = np.stack([given, run.decode(codes), run.decode(codes.replace(shape=heart))]).astype(np.float32)
+    shown = Shown("Drawings no run has seen", rows, ("drawing", "decoded", "shape = heart"), ("",) * len(drawings))
     write(shown, DOCS / "images" / "using.png", DataSpec.from_dict(run.manifest.data_spec))
 
 

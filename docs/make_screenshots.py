@@ -36,14 +36,14 @@ class View:
 
 
 VIEWS = {
-    "explore": View("explore?run=sprites-betavae&set=z[3]:1.2;z[5]:-1.4"),
+    "explore": View("explore?run=sprites-structured&set=shape:2;style[0]:1.2"),
     "dark": View("explore?run=mnist-structured&set=digit:3", dark=True),
     "compare": View("explore?run=mnist-structured&vs=mnist-mlvae&set=style[1]:2", height=960),
     "swap": View("mix?run=mnist-mlvae&mode=swap&parts=content", height=1020),
     "accumulate": View("mix?run=mnist-mlvae&mode=accumulate", height=1000),
-    "understand": View("understand?run=sprites-betavae&colour=x", height=1200),
+    "understand": View("understand?run=sprites-structured&colour=x", height=1200),
     "training": View("training?run=mnist-structured", height=880),
-    "operations": View("operations?run=sprites-betavae&op=interpolate", height=1060),
+    "operations": View("operations?run=sprites-structured&op=interpolate", height=1060),
 }
 
 

@@ -73,7 +73,9 @@ def test_no_path_of_a_machine_ships(runs, name):
         assert "/tmp" not in text
 
 
-@pytest.mark.parametrize(("name", "most"), [("sprites-betavae", 0.2), ("mnist-structured", 0.6), ("mnist-mlvae", 0.5)])
+@pytest.mark.parametrize(
+    ("name", "most"), [("sprites-structured", 0.2), ("mnist-structured", 0.6), ("mnist-mlvae", 0.5)]
+)
 def test_reconstructions_are_far_better_than_the_mean_picture(runs, name, most):
     """The share of the mean picture's error that is left; 0.15, 0.53 and 0.43 when they were made; style is short."""
     x = runs[name].dataset().observations(np.arange(500))
@@ -95,7 +97,7 @@ def test_scores_are_of_these_weights(runs, name):
 
 def test_sprites_have_dimensions_of_their_own_for_position_and_scale(client):
     """Each of x, y and scale is known best by a dimension that knows none of the others a third as well."""
-    knows = client.get("/api/runs/sprites-betavae/knows").json()
+    knows = client.get("/api/runs/sprites-structured/knows").json()
     shares = np.array(knows["shares"])
     wanted = [knows["factors"].index(name) for name in ("x", "y", "scale")]
     best = shares[:, wanted].argmax(axis=0)
@@ -105,6 +107,17 @@ def test_sprites_have_dimensions_of_their_own_for_position_and_scale(client):
         others = np.delete(shares[knob, wanted], place)
         assert own > 0.2
         assert others.max() < own / 3
+
+
+def test_sprites_come_back_as_what_they_are(runs, client):
+    """Of the rows that were scored when it was made; the classifier of originals is nearly always right."""
+    scores = runs["sprites-structured"].scores()
+    assert scores["mig"].value > 0.35
+    assert scores["recognition"].value > 0.8
+    assert scores["recognition"].parts["originals"] > 0.9
+    [shape] = [knob for knob in client.get("/api/runs/sprites-structured").json()["knobs"] if knob["name"] == "shape"]
+    assert [category["label"] for category in shape["categories"]] == ["square", "ellipse", "heart"]
+    assert min(category["share"] for category in shape["categories"]) > 0.9
 
 
 def test_each_button_of_digits_says_its_digit(client):
