@@ -207,7 +207,7 @@ def test_an_accelerator_that_is_not_there(tmp_path, monkeypatch):
     [
         ({"training.batch_size": 1000}, DataError, "set training.batch_size=36 or less"),
         ({"likelihood.kind": "categorical"}, ConfigError, "categorical"),
-        ({"nets.kind": "convolutional"}, ConfigError, "8"),
+        ({"nets.kind": "convolutional", "nets.channels": [4] * 4}, ConfigError, "images of 8 x 8 are too small"),
         ({"latnet": 3}, UnknownNameError, "did you mean 'latent'"),
         ({"latent": 0}, ConfigError, "greater than 0"),
     ],

@@ -85,7 +85,8 @@ def test_what_was_done_is_said_once(run, folder, capsys):
 def test_more_than_one_batch(run):
     x = np.random.default_rng(1).random((600, 3, 8, 8))
     codes = run.encode(x)
-    np.testing.assert_allclose(flat(codes.take([0, 300, 599])), flat(run.encode(x[[0, 300, 599]])), rtol=1e-5)
+    few = flat(run.encode(x[[0, 300, 599]]))
+    np.testing.assert_allclose(flat(codes.take([0, 300, 599])), few, rtol=1e-5, atol=1e-6)  # sums of other sizes
     assert run.decode(codes).shape == (600, 3, 8, 8)
 
 

@@ -173,7 +173,7 @@ def test_the_classifier_has_the_layers_its_settings_say():
     config = {"classifier.kind": "convolutional", "classifier.channels": [4, 5], "classifier.norm": "layer"}
     system = small(spec, **config, dropout=0.2)
     kinds = [type(layer).__name__ for layer in (*system.classifier.convolutions, *system.classifier.dense)]
-    assert kinds == ["Down", "GroupNorm", "ReLU"] * 2 + ["Linear", "LayerNorm", "ReLU"]
+    assert kinds == ["Down", "GroupNorm", "LeakyReLU"] * 2 + ["Linear", "LayerNorm", "LeakyReLU"]
     assert [type(layer).__name__ for layer in system.class_head] == ["Dropout", "Linear"]
 
 
