@@ -73,6 +73,20 @@ def test_first_and_last_orientation_are_the_same_image():
     np.testing.assert_array_equal(data.observations(first), data.observations(last))
 
 
+@pytest.mark.parametrize("cached", [True, False])
+def test_orientations_are_in_degrees_from_the_first_to_the_last(cached):
+    data = DSprites(steps=(1, 5, 2, 2), orientations=(-30, 50), cached=cached).load()
+    images = data.observations(np.arange(len(data)))
+    levels = itertools.product(
+        ("square", "ellipse", "heart"), np.radians([-30, -10, 10, 30, 50]), np.linspace(0, 1, 2), np.linspace(0, 1, 2)
+    )
+    for row, (shape, *pose) in enumerate(levels):
+        np.testing.assert_array_equal(images[row], render_sprites(shape, 0.5, *pose))
+    drawn = DSprites(continuous=True, size=300, orientations=(-30, 50)).load().factors.column("orientation")
+    assert np.radians(-30) <= drawn.min() < np.radians(-20)
+    assert np.radians(40) < drawn.max() <= np.radians(50)
+
+
 def test_cache_is_written_once_and_read_afterwards(cache, monkeypatch):
     data = DSprites(**SMALL).load()
     assert not cache.exists()
@@ -99,9 +113,10 @@ def test_uncached_writes_nothing(cache):
 
 
 def test_settings_that_change_the_images_have_their_own_file(cache):
-    for settings in ({}, {"resolution": 32}, {"shapes": ("heart", "square")}, {"steps": (2, 3, 5, 4)}):
+    changes = ({"resolution": 32}, {"shapes": ("heart", "square")}, {"steps": (2, 3, 5, 4)}, {"orientations": (0, 50)})
+    for settings in ({}, *changes):
         DSprites(**{**SMALL, **settings}).load().observations([0])
-    assert len(list(cache.glob("*.npy"))) == 4
+    assert len(list(cache.glob("*.npy"))) == 5
 
 
 def test_touched_file_is_read_through_and_accepted(cache):
@@ -251,6 +266,9 @@ def test_data_set_travels_to_other_processes_without_its_images():
         ({"continuous": True, "subset": 5}, "set 'size' instead"),
         ({"resolution": 256}, "cached=false"),
         ({"seed": -1}, "seed"),
+        ({"orientations": (50, 20)}, "the smaller first"),
+        ({"orientations": (0, 400)}, "between -360 and 360"),
+        ({"orientations": (float("nan"), 50)}, "orientations"),
     ],
 )
 def test_settings_that_cannot_be(settings, message):

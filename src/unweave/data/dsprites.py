@@ -36,7 +36,7 @@ _RGB: dict[str, tuple[int, int, int]] = {
     "white": (1, 1, 1),
 }
 _POSE = ("scale", "orientation", "x", "y")
-_RANGES = ((0.5, 1.0), (0.0, 2 * np.pi), (0.0, 1.0), (0.0, 1.0))
+_FULL_TURN = (0.0, 360.0)
 _LARGEST_CACHE = 4 * 10**9  # bytes; beyond this nobody wants a file by default
 _VERSION = 1  # of the renderer's bits and of the cache file; goes into its name
 
@@ -63,6 +63,8 @@ class DSprites(DataSource):
     """Which shapes, in the order of the factor's values; `triangle` is not in the published set."""
     steps: tuple[Count, Count, Count, Count] = (6, 40, 32, 32)
     """How many values scale, orientation, x and y take on the grid."""
+    orientations: tuple[float, float] = _FULL_TURN
+    """First and last orientation in degrees, counter-clockwise; some shapes look alike after less than a full turn."""
     colour: Literal["white", "palette", "rgb"] = "white"
     """`white`: one channel, as published; `palette`: one more factor, colour; `rgb`: three more, red, green, blue."""
     palette: Annotated[tuple[Colour, ...], Field(min_length=1)] = ("red", "green", "blue")
@@ -85,6 +87,12 @@ class DSprites(DataSource):
                 raise ConfigError(
                     f"setting {name!r} of DSprites names a value twice ({', '.join(values)}): name each once"
                 )
+        first, last = self.orientations
+        if not -360 <= first <= last <= 360:
+            raise ConfigError(
+                f"setting 'orientations' of DSprites is ({first:g}, {last:g}): give the first and the last one in "
+                "degrees, between -360 and 360, the smaller first"
+            )
         if self.continuous:
             if self.subset is not None:
                 raise ConfigError(
@@ -148,16 +156,22 @@ class DSprites(DataSource):
 
     def _draw(self, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
         """(N, 5) number of the shape and real scale, orientation, x, y; and (N,) number of the colour."""
-        low, high = np.array(_RANGES).T
+        low, high = np.array(_ranges(self.orientations)).T
         shape = rng.integers(len(self.shapes), size=self.size)
         pose = rng.uniform(low, high, size=(self.size, 4))
         return np.column_stack([shape, pose]), rng.integers(len(self.palette), size=self.size)
 
     def _grid(self) -> _Grid:
-        return _Grid(self.shapes, self.steps, self.resolution, self.cached, self.subset is None)
+        return _Grid(self.shapes, self.steps, self.orientations, self.resolution, self.cached, self.subset is None)
 
     def _grid_size(self) -> int:
         return len(self._grid()) * (len(self.palette) if self.colour == "palette" else 1)
+
+
+def _ranges(orientations: tuple[float, float]) -> tuple[tuple[float, float], ...]:
+    """Lowest and highest scale, orientation (in radians), x and y."""
+    first, last = np.radians(orientations).tolist()
+    return (0.5, 1.0), (first, last), (0.0, 1.0), (0.0, 1.0)
 
 
 @dataclass
@@ -202,6 +216,7 @@ class _Grid:
 
     shapes: tuple[Shape, ...]
     steps: tuple[int, int, int, int]
+    orientations: tuple[float, float]
     resolution: int
     cached: bool
     whole: bool
@@ -221,11 +236,13 @@ class _Grid:
     @property
     def path(self) -> Path:
         steps = "x".join(map(str, self.steps))
-        return cache_dir() / "dsprites" / f"{'-'.join(self.shapes)}_{steps}_{self.resolution}px_v{_VERSION}.npy"
+        turn = "" if self.orientations == _FULL_TURN else "_{:g}to{:g}deg".format(*self.orientations)
+        return cache_dir() / "dsprites" / f"{'-'.join(self.shapes)}_{steps}{turn}_{self.resolution}px_v{_VERSION}.npy"
 
     def levels(self) -> list[np.ndarray]:
         """The real values of scale, orientation, x and y on the grid."""
-        return [np.linspace(low, high, count) for (low, high), count in zip(_RANGES, self.steps, strict=True)]
+        ranges = _ranges(self.orientations)
+        return [np.linspace(low, high, count) for (low, high), count in zip(ranges, self.steps, strict=True)]
 
     def classes(self, rows: np.ndarray) -> np.ndarray:
         """(n, 5) numbers of shape, scale, orientation, x and y of these rows."""
