@@ -20,6 +20,7 @@ from unweave.knobs import information, knobs
 from unweave.media import Shown
 from unweave.media.pictures import as_pictures
 from unweave.operations import OPERATIONS, operation
+from unweave.report.facts import TOLD, knowledge
 from unweave.runs import Run, resume
 from unweave.runs.sample import write_sample
 
@@ -85,6 +86,19 @@ def test_ranges_and_information_are_those_of_the_reference(client, trained):
     quick = information(codes)
     for knob in told["knobs"]:
         assert knob["nats"] == pytest.approx(quick[knob["name"]])
+
+
+def test_a_knob_tells_the_factors_it_knows_most_about(client, trained, monkeypatch):
+    assert all(each["share"] >= TOLD for knob in about(client)["knobs"] for each in knob["knows"])
+    monkeypatch.setattr("unweave.report.facts.TOLD", 0.0)  # a run of a few steps knows little
+    told, run = about(TestClient(build_app([trained / "hf"]), base_url=HOST)), Run.open(trained / "hf")
+    rows = np.random.default_rng(0).permutation(run.split_rows()["test"])[:2000]
+    factors = run.dataset().factors.take(rows)
+    shares = knowledge(run.encode_rows(rows), factors)
+    for knob, own in zip(told["knobs"], shares, strict=True):
+        known = dict(zip(factors.names, own, strict=True))
+        assert [each["share"] for each in knob["knows"]] == pytest.approx(sorted(own, reverse=True)[:2])
+        assert all(each["share"] == pytest.approx(known[each["factor"]]) for each in knob["knows"])
 
 
 def test_an_input_has_its_code_spread_and_factors(client, trained):

@@ -33,7 +33,7 @@ from unweave.media import Shown
 from unweave.media.pictures import as_pictures, value_limits
 from unweave.operations import OPERATIONS, Inputs, Operation
 from unweave.report.categories import Named, named_categories
-from unweave.report.facts import USED, importances, knowledge
+from unweave.report.facts import USED, best_known, importances, knowledge
 from unweave.runs.manifest import read_manifest
 from unweave.runs.run import Run
 
@@ -276,8 +276,19 @@ class _State:
             "columns": list(knob.columns),
             "steps": knob.steps,
             "nats": self.nats[knob.name],
+            "knows": self._knows(knob),
             "values": [float(v) for v in np.unique(own)] if knob.block.kind == "discrete" else None,
         }
+
+    def _knows(self, knob: Knob) -> list[dict[str, Any]] | None:
+        """The factors a knob knows about, most first; None where nothing is known of the data."""
+        if self.known is None:
+            return None
+        shares = self.knows["shares"][self.knows["knobs"].index(knob.name)]
+        return [
+            {"factor": name, "share": share}
+            for name, share in best_known(dict(zip(self.known.names, shares, strict=True)))
+        ]
 
     def _choices(self, knob: Knob) -> dict[str, Any]:
         """The categories of a knob and what they stand for, by which factor; nothing for any other knob."""

@@ -161,7 +161,7 @@ def _dimension_rows(run: Run, shown: Sequence[facts.Dimension], codes: Codes, ro
             "used": dimension.used,
             "nats": f"{dimension.nats:.2f}",
             "percent": 100 * dimension.nats / greatest,
-            "known": [(name, round(100 * share)) for name, share in dimension.known.items() if share >= 0.1][:2],
+            "known": [(name, round(100 * share)) for name, share in facts.best_known(dimension.known)],
             "strip": strip,
         }
         for dimension, strip in zip(shown, strips, strict=True)

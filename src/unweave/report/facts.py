@@ -19,6 +19,10 @@ from unweave.knobs import knobs
 USED = 0.1
 """Nats of I(x; z_d) from which a dimension counts as used."""
 SHUFFLES = 5
+TOLD = 0.1
+"""Share of a factor's entropy from which a dimension is said to know about it."""
+MOST_TOLD = 2
+"""Factors that are named beside a dimension, at most."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,6 +61,12 @@ def dimensions(codes: Codes, factors: Factors | None, scores: Mapping[str, Score
         ordered = dict(sorted(known.items(), key=lambda item: -item[1]))
         found.append(Dimension(knob.name, knob.block.kind, nats[knob.name], intervals.get(knob.name), ordered))
     return tuple(sorted(found, key=lambda dimension: -dimension.nats))
+
+
+def best_known(known: Mapping[str, float]) -> list[tuple[str, float]]:
+    """The factors a dimension is said to know about, with their shares, most first; empty when it knows none."""
+    ordered = sorted(known.items(), key=lambda item: -item[1])
+    return [(name, share) for name, share in ordered if share >= TOLD][:MOST_TOLD]
 
 
 def _measured_information(codes: Codes, scores: Mapping[str, Score]) -> tuple[dict[str, float], dict[str, Any]]:

@@ -45,8 +45,9 @@ export class KnobPanel {
     const knob = findKnob(this.about, part.knob.name);
     const words = `${knob.nats.toFixed(2)} nats`;
     part.bar.style.width = `${Math.max(0, Math.min(1, knob.nats / this.most)) * 100}%`;
-    part.name.title = `${words} of information`;
-    part.name.setAttribute("aria-label", `${knob.name}, ${words}: choose for Play`);
+    part.knows.replaceChildren(...known(knob));
+    part.name.title = `${words} of information${knob.knows ? `; knows ${inWords(knob)}` : ""}`;
+    part.name.setAttribute("aria-label", `${knob.name}, ${words}${knob.knows ? `, knows ${inWords(knob)}` : ""}: choose for Play`);
     if (!part.input) {
       part.buttons.forEach((node, place) => part.label(node, part.values[place], knob));
       return;
@@ -79,11 +80,12 @@ export class KnobPanel {
 
   row(knob) {
     const bar = el("span");
-    const name = button([el("span", { class: "name" }, knob.name), el("span", { class: "nats" }, bar)], () => this.pick(knob.name), { class: "knob-name", "aria-pressed": "false" });
+    const knows = el("span", { class: "knows" });
+    const name = button([el("span", { class: "name" }, knob.name), knows, el("span", { class: "nats" }, bar)], () => this.pick(knob.name), { class: "knob-name", "aria-pressed": "false" });
     const back = button(icon("close"), () => this.clear(knob.name), { class: "knob-back", "aria-label": `Reset ${knob.name}`, title: "Back to the input's value" });
     const own = knob.kind === "real" ? this.slider(knob) : this.choices(knob);
     const root = el("div", { class: "knob", "data-kind": knob.kind }, name, own.control, own.output, back);
-    const part = { ...own, knob, root, name, back, bar };
+    const part = { ...own, knob, root, name, knows, back, bar };
     this.measure(part);
     this.parts.set(knob.name, part);
     return root;
@@ -167,6 +169,15 @@ export class KnobPanel {
 }
 
 const percent = (share) => `${Math.round(100 * share)} %`;
+
+/** What a dimension knows about: the best factor and its share, a second one where there is one, or that it knows none. */
+function known({ knows }) {
+  if (!knows) return [];
+  if (!knows.length) return [el("span", { class: "none" }, "no factor")];
+  return knows.map(({ factor, share }) => el("span", {}, `${factor} ${percent(share)}`));
+}
+
+const inWords = ({ knows }) => knows.map(({ factor, share }) => `${percent(share)} of ${factor}`).join(", ") || "no factor";
 
 function grounds(found, factor) {
   if (!found?.rows) return "no row is in it";
