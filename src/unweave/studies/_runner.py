@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import statistics
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -85,11 +85,23 @@ def record(run: PlannedRun, folder: Path) -> dict[str, Any]:
         "parts": {
             f"{name}/{part}": value
             for name, score in kept["evaluation"]["scores"].items()
-            for part, value in score["parts"].items()
-            if isinstance(value, float)
+            for part, value in _single(score["parts"]).items()
         },
         "information": kept["evaluation"]["scores"].get("information", {}).get("parts", {}),
     }
+
+
+def _single(parts: Mapping[str, Any]) -> dict[str, float]:
+    """The numbers among a score's parts, and those for each factor or class: "gap x", "per_class heart"."""
+    found: dict[str, float] = {}
+    for part, value in parts.items():
+        if isinstance(value, float):
+            found[part] = value
+        elif part == "per_class":
+            found |= {f"per_class {name}": each for name, each in value.items()}
+        elif part == "gap":
+            found |= {f"gap {name}": each for name, each in zip(parts["factors"], value, strict=True)}
+    return found
 
 
 def columns_of(study: Study) -> list[tuple[str, Callable[[dict[str, Any]], float]]]:
