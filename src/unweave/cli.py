@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -17,14 +16,13 @@ import click
 
 from unweave.base.config import parse_assignments
 from unweave.base.errors import UnweaveError
-from unweave.base.shell import command_line, quoted
+from unweave.base.shell import as_typed, quoted
 from unweave.codes_commands import decode, encode
+from unweave.demo_command import demo
 from unweave.operation_commands import operation_command, shown_default
 from unweave.operations import OPERATIONS
 from unweave.path_option import PATH
 from unweave.study_commands import reproduce, study
-
-DEMO_STEPS = 6000
 
 
 class _Commands(click.Group):
@@ -130,7 +128,7 @@ def train(
         click.echo(f"data: {note}")
     click.echo(f"trained {run.steps} steps: {run.path}")
     _tell_of_collapse(run, quiet)
-    click.echo(f"next: {_typed()} evaluate {quoted(run.path)} && {_typed()} report {quoted(run.path)}")
+    click.echo(f"next: {as_typed()} evaluate {quoted(run.path)} && {as_typed()} report {quoted(run.path)}")
 
 
 def _sort_settings(assignments: Iterable[str]) -> tuple[dict[str, str], dict[str, str], dict[str, str]]:
@@ -400,54 +398,7 @@ def operations() -> None:
 
 cli.add_command(study)
 cli.add_command(reproduce)
-
-
-@cli.command(short_help="The main job in one go, in a few minutes.")
-@click.option(
-    "--run",
-    "folder",
-    default=Path("runs/demo"),
-    show_default=True,
-    type=PATH,
-    help="Where to write.",
-)
-@click.option("--steps", default=DEMO_STEPS, show_default=True, type=click.IntRange(min=1), help="Training steps.")
-def demo(folder: Path, steps: int) -> None:
-    """The main job in one go: render dSprites, train, score, report. A few minutes on 2 cores."""
-    from unweave.runs import Run
-    from unweave.runs import resume as go_on
-    from unweave.runs import train as start
-
-    if (folder / "run.json").exists():
-        click.echo(f"{folder} exists: going on from where it is (remove it to start anew)")
-        run = go_on(folder)
-    else:
-        click.echo("Training hfvae on dSprites: 737,280 images rendered on the spot from their formulas, no download.")
-        settings = {"training.steps": steps, "training.batch_size": 64}
-        # Half an epoch is little: seed 2 is one of the two of three seeds that score well after it (docs/evidence).
-        run = start("hfvae", "dsprites", preset="quick", settings=settings, run=folder, seed=2)
-    if run.scores() is None:
-        click.echo("Encoding 10,000 held-out images and scoring their codes.")
-        run.encode_split()
-        click.echo(run.evaluate(progress=True).table())
-    path = Run.open(folder).report()
-    click.echo(f"\nThe report is at {path}: open it in a browser.")
-    click.echo("What to type next:")
-    for words, what in (
-        (command_line("explore", folder), "the same in a browser, with sliders"),
-        (command_line("traverse", folder), "each dimension moved, as PNG and GIF"),
-        (command_line("interpolate", folder), "from one input to another"),
-        ("systems", "what else can be trained"),
-        ("train factorvae --data dsprites --preset quick", "for example"),
-    ):
-        click.echo(f"  {_typed()} {words:<47} {what}")
-
-
-def _typed() -> str:
-    """How this command is called here: by its name where the shell finds it, else as it was called."""
-    if shutil.which("unweave"):
-        return "unweave"
-    return "python -m unweave" if sys.argv[0].endswith("__main__.py") else quoted(sys.argv[0])
+cli.add_command(demo)
 
 
 def main(arguments: list[str] | None = None) -> None:
