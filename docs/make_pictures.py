@@ -1,10 +1,11 @@
 """Draw the pictures of the systems' and operations' pages, and of the README, from trained runs.
 
     python docs/make_pictures.py                            # only those of runs that ship with the library
-    python docs/make_pictures.py runs/dsprites runs/demo    # all
+    python docs/make_pictures.py runs/demo                  # these, and those of the run of `make demo`
+    python docs/make_pictures.py runs/demo runs/dsprites    # all
 
-The first folder is that of `unweave study dsprites` (with `capacity-0` and `infovae-0` trained like the others); the
-second is the run of `make demo`. No run is chosen by its looks: every page shows seed 0.
+The first folder is the run of `make demo`; the second is that of `unweave study dsprites` (with `capacity-0` and
+`infovae-0` trained like the others). No run is chosen by its looks: every page shows seed 0.
 """
 
 from __future__ import annotations
@@ -47,12 +48,15 @@ def write(shown: Shown, path: Path, spec: DataSpec) -> None:
     small.save(path, optimize=True)
 
 
-def main(study: Path, demo: Path) -> None:
+def draw_study(study: Path) -> None:
     for folder in sorted(study.glob("*-0")):
         run = Run.open(folder)
         name = run.manifest.system
         row = [int(run.code_rows()[0])]
         save(run, "traverse", DOCS / "systems" / "images" / f"{name}.png", rows=row, steps=7, most=8)
+
+
+def draw_demo(demo: Path) -> None:
     shown = Run.open(demo)
     for operation, params in OPERATIONS.items():
         save(shown, operation, DOCS / "operations" / "images" / f"{operation}.png", **params)
@@ -101,5 +105,5 @@ def screenshot(page: Path, path: Path) -> None:
 if __name__ == "__main__":
     draw_shipped()
     draw_using()
-    if sys.argv[1:]:
-        main(Path(sys.argv[1]), Path(sys.argv[2]))
+    for draw, folder in zip((draw_demo, draw_study), sys.argv[1:], strict=False):
+        draw(Path(folder))
