@@ -36,6 +36,8 @@ def test_a_pure_category_has_its_label_and_a_mixed_one_has_none():
     assert (mixed.label, mixed.share) == (None, pytest.approx(1 / 3))
     assert (empty.rows, empty.label, empty.share) == (0, None, None)
     assert found["digit"].purity == pytest.approx((96 + 30) / 190)
+    assert found["digit"].words == ("7", "mixed", "unused")
+    assert named_categories(codes(category), None)["digit"].words == ()
 
 
 def test_a_label_is_claimed_from_two_thirds_on():

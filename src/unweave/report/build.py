@@ -34,6 +34,7 @@ from unweave.media.pictures import (
 )
 from unweave.operations import OPERATIONS
 from unweave.report import facts, figures
+from unweave.report.categories import named_categories
 
 if TYPE_CHECKING:
     from unweave.runs import Run
@@ -154,6 +155,8 @@ def _dimension_rows(run: Run, shown: Sequence[facts.Dimension], codes: Codes, ro
             strips[number] = _image(cells[None], f"{dimension.name} moved from low to high in {len(cells)} pictures")
             strips[number] |= {"cells": len(cells), "percent": 100 * len(cells) / widest}
     greatest = max((dimension.nats for dimension in shown), default=0.0) or 1.0
+    factors = run.dataset().factors
+    named = named_categories(codes, None if factors is None else factors.take(rows))
     return [
         {
             "name": dimension.name,
@@ -163,6 +166,7 @@ def _dimension_rows(run: Run, shown: Sequence[facts.Dimension], codes: Codes, ro
             "percent": 100 * dimension.nats / greatest,
             "known": [(name, round(100 * share)) for name, share in facts.best_known(dimension.known)],
             "strip": strip,
+            "words": named[dimension.name].words if dimension.name in named else (),
         }
         for dimension, strip in zip(shown, strips, strict=True)
     ]

@@ -45,6 +45,13 @@ class Named:
     categories: tuple[Category, ...]
     purity: float | None
 
+    @property
+    def words(self) -> tuple[str, ...]:
+        """Of each category its label, or that it is mixed or unused; nothing where no factor names them."""
+        if self.factor is None:
+            return ()
+        return tuple(each.label or ("mixed" if each.rows else "unused") for each in self.categories)
+
 
 def is_category(knob: Knob) -> bool:
     """Whether a knob has values to choose from: a point on a simplex or whole numbers, at one step of time."""
