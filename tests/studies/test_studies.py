@@ -49,6 +49,7 @@ def test_a_study_trains_scores_tabulates_and_goes_on(study, tmp_path, monkeypatc
     result = json.loads((tmp_path / "out" / "results.json").read_text())
     values = [run["scores"]["mig"] for run in result["runs"]]
     assert len(values) == 2
+    assert all(run["parts"]["mig/gap digit"] == pytest.approx(run["scores"]["mig"]) for run in result["runs"])
     assert f"{statistics.fmean(values):.3f} ± {statistics.stdev(values):.3f}" in page
     assert all(f"| vae, seed {seed} |" in page for seed in (0, 1))
     assert (tmp_path / "out" / "results.png").read_bytes().startswith(b"\x89PNG")
