@@ -83,7 +83,7 @@ def plan(seeds: int, steps: int) -> list[PlannedRun]:
 
 
 DEMO = Study(
-    name="demo",
+    name="demo_seeds",  # runs/demo is the demo itself
     summary="the recipe of `unweave demo`, beside one that is told nothing, a plain VAE, and all of dSprites",
     plan=plan,
     scores=(
