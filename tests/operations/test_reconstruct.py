@@ -1,8 +1,8 @@
 """Originals over reconstructions."""
 
 import numpy as np
-from toy_blobs import Blobs
 
+from toy_blobs import Blobs
 from unweave.operations import reconstruct
 from unweave.operations.reconstruct import ReconstructParams
 
