@@ -8,7 +8,9 @@ log-probabilities, its centre, its spread.
 from __future__ import annotations
 
 import math
+from typing import Annotated
 
+import pydantic
 import torch
 from torch import Tensor
 from torch.distributions import (
@@ -23,6 +25,9 @@ from torch.distributions import (
     kl_divergence,
     register_kl,
 )
+
+from unweave.base.errors import ConfigError
+from unweave.base.schedule import Schedule, Weight
 
 Shape = torch.Size | list[int] | tuple[int, ...]
 
@@ -68,6 +73,17 @@ def standard_normal(dims: int, like: Tensor | None = None) -> Independent:
     """N(0, I) over `dims` dimensions, without a batch axis; the trace supplies the rows."""
     zeros = torch.zeros(dims) if like is None else torch.zeros(dims, dtype=like.dtype, device=like.device)
     return normal(zeros, 1.0)
+
+
+def _warm(temperature: float | Schedule) -> float | Schedule:
+    ends = (temperature.start, temperature.end) if isinstance(temperature, Schedule) else (temperature,)
+    if min(ends) <= 0:
+        raise ConfigError("a temperature is above 0: low ones such as 0.1 give draws that are nearly one-hot")
+    return temperature
+
+
+Temperature = Annotated[Weight, pydantic.AfterValidator(_warm)]
+"""Type of a setting: the temperature of a Concrete distribution, a number or a schedule, above 0."""
 
 
 class Concrete(Distribution):

@@ -25,12 +25,12 @@ from torch import Tensor
 from torch.distributions import Distribution, OneHotCategorical
 
 from unweave.base.errors import ConfigError, DataError, ShapeError, unknown_name
-from unweave.base.schedule import Schedule, Weight, at_step
+from unweave.base.schedule import Weight, at_step
 from unweave.batches.orders import Shares
 from unweave.core.batch import Batch
 from unweave.core.block import Block
 from unweave.core.dataspec import DataSpec
-from unweave.core.distributions import Concrete, centre
+from unweave.core.distributions import Concrete, Temperature, centre
 from unweave.core.order import Order, Permuted, Reads, Table
 from unweave.core.system import System, SystemConfig
 from unweave.core.terms import Terms
@@ -70,16 +70,8 @@ class GraphConfig(SystemConfig):
     """S: draws of the variables without labels; of each enumerated value when there are some."""
     discrete: Literal["concrete", "enumerate"] = "concrete"
     """Categories without labels: drawn from the Concrete relaxation, or summed over, value by value."""
-    temperature: Weight = 0.66
+    temperature: Temperature = 0.66
     """Temperature of the Concrete relaxation; above 0."""
-
-    @pydantic.field_validator("temperature")
-    @classmethod
-    def _warm(cls, temperature: float | Schedule) -> float | Schedule:
-        ends = (temperature.start, temperature.end) if isinstance(temperature, Schedule) else (temperature,)
-        if min(ends) <= 0:
-            raise ConfigError("a temperature is above 0: low ones such as 0.1 give draws that are nearly one-hot")
-        return temperature
 
 
 class Graph(System, ABC):

@@ -29,12 +29,12 @@ from torch.distributions import Distribution
 
 from unweave.base.card import Card
 from unweave.base.errors import ConfigError, nearest
-from unweave.base.schedule import Schedule, Weight, at_step
+from unweave.base.schedule import Weight, at_step
 from unweave.core.batch import Batch
 from unweave.core.block import Block
 from unweave.core.capabilities import Decodes, Encodes, Samples
 from unweave.core.dataspec import DataSpec
-from unweave.core.distributions import Concrete, normal, standard_normal
+from unweave.core.distributions import Concrete, Temperature, normal, standard_normal
 from unweave.core.system import System, SystemConfig
 from unweave.core.terms import Terms
 from unweave.core.trace import Trace
@@ -147,7 +147,7 @@ class HFVAEConfig(SystemConfig):
     """Weight of the correlation within blocks, term (i): between their dimensions, or their groups of dimensions."""
     delta: Weight = 1.0
     """Weight of the correlation within groups of dimensions, a third level; used when a block has groups."""
-    temperature: Weight = 0.66
+    temperature: Temperature = 0.66
     """Temperature t of the Concrete blocks, posterior and prior alike; above 0."""
     estimator: Literal["stratified", "weighted"] = "stratified"
     """How q(z) is estimated from a batch."""
@@ -165,14 +165,6 @@ class HFVAEConfig(SystemConfig):
     def _readable(cls, text: str) -> str:
         parse_blocks(text)
         return text
-
-    @pydantic.field_validator("temperature")
-    @classmethod
-    def _warm(cls, temperature: float | Schedule) -> float | Schedule:
-        ends = (temperature.start, temperature.end) if isinstance(temperature, Schedule) else (temperature,)
-        if min(ends) <= 0:
-            raise ConfigError("a temperature is above 0: low ones such as 0.1 give draws that are nearly one-hot")
-        return temperature
 
     @pydantic.model_validator(mode="after")
     def _fits_together(self) -> HFVAEConfig:
